@@ -1,0 +1,107 @@
+"""Opening capture files: plain, gzip or zstd by content, with limits against decompression bombs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import zstandard
+
+from ingest.errors import BadInput, UnsafeInput
+
+HEAD_BYTES = 64 * 1024
+MAX_RATIO = 400
+MAX_RATIO_FREE_BYTES = 64 * 1024 * 1024
+MAX_UNPACKED_BYTES = 64 * 1024**3
+
+DAMAGED_STREAM = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, lzma.LZMAError)
+"""What a truncated or damaged compressed stream raises while it is read."""
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed stream that refuses to grow past the ratio and size limits."""
+
+    def __init__(self, stream: IO[bytes], packed_bytes: int, name: str) -> None:
+        self._stream, self._name = stream, name
+        self._limit = min(MAX_UNPACKED_BYTES, max(MAX_RATIO_FREE_BYTES, packed_bytes * MAX_RATIO))
+        self._seen = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer))
+        self._seen += len(data)
+        if self._seen > self._limit:
+            raise UnsafeInput(
+                f"unpacks to more than {self._limit >> 20} MiB",
+                where=self._name,
+                todo="unpack it yourself if you trust it, and pass the unpacked file",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def compression(head: bytes) -> str | None:
+    """gzip or zstd by magic number, None for anything else."""
+    if head[:2] == b"\x1f\x8b":
+        return "gzip"
+    if head[:4] == b"\x28\xb5\x2f\xfd":
+        return "zstd"
+    return None
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The file's unpacked bytes as a buffered stream.
+
+    Raises BadInput when it can't be opened, UnsafeInput past the unpacking limits; a damaged compressed
+    stream raises one of DAMAGED_STREAM at the place of the damage.
+    """
+    try:
+        raw = path.open("rb")
+        magic = raw.read(4)
+        raw.seek(0)
+    except OSError as error:
+        raise BadInput(
+            error.strerror or str(error), where=str(path), todo="check the path and its permissions"
+        ) from error
+    kind = compression(magic)
+    stream: BinaryIO
+    if kind is None:
+        stream = raw
+    else:
+        packed = path.stat().st_size
+        unpacked: IO[bytes]
+        if kind == "gzip":
+            unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+        else:
+            unpacked = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        stream = cast("BinaryIO", io.BufferedReader(_Bounded(unpacked, packed, str(path)), buffer_size=1 << 20))
+    try:
+        yield stream
+    finally:
+        stream.close()
+        raw.close()
+
+
+def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """The first unpacked bytes of a file, fewer when it is shorter or its packing is damaged."""
+    head = bytearray()
+    with open_bytes(path) as stream:
+        try:
+            while len(head) < size and (part := stream.read(min(4096, size - len(head)))):
+                head += part
+        except DAMAGED_STREAM:
+            pass
+    return bytes(head)

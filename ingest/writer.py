@@ -1,0 +1,110 @@
+"""Parquet by contract: the declared columns, streamed in batches, and whole or not there at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import OutputError
+from schemas.tables import Table
+
+Column = Sequence[Any] | np.ndarray | pa.Array | pa.ChunkedArray
+ROW_GROUP_ROWS = 256 * 1024
+
+
+def output_error(error: OSError, path: Path) -> OutputError:
+    """The one-line error for a failed write to `path`."""
+    todo = (
+        "free some space and run the same command again"
+        if error.errno == errno.ENOSPC
+        else "choose a folder you can write to with --out"
+    )
+    return OutputError(error.strerror or str(error), where=str(path), todo=todo)
+
+
+def to_arrow(table: Table, columns: Mapping[str, Column], constants: Mapping[str, Any] | None = None) -> pa.Table:
+    """Arrow table in the declared order; `constants` fill a whole column, absent columns are null.
+
+    Raises ValueError for an undeclared column, for columns of different length and for a null where the
+    contract has none.
+    """
+    constants = constants or {}
+    schema = table.arrow_schema()
+    unknown = [name for name in (*columns, *constants) if name not in schema.names]
+    if unknown:
+        raise ValueError(f"{table.name}: no column {', '.join(unknown)}")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"{table.name}: columns of different lengths {sorted(lengths)}")
+    rows = lengths.pop()
+    arrays: list[pa.Array | pa.ChunkedArray] = []
+    for field in schema:
+        if field.name in columns:
+            values = columns[field.name]
+            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, type=field.type)
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        elif constants.get(field.name) is not None:
+            arrays.append(pa.repeat(pa.scalar(constants[field.name], field.type), rows))
+        else:
+            arrays.append(pa.nulls(rows, field.type))
+        if not field.nullable and arrays[-1].null_count:
+            raise ValueError(f"{table.name}.{field.name} has {arrays[-1].null_count} nulls, the contract allows none")
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+class ParquetFile:
+    """One Parquet file of a table; appears under its name only when `close` succeeds."""
+
+    def __init__(self, table: Table, path: Path, *, level: int = 1) -> None:
+        self.table, self.path, self.rows = table, path, 0
+        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self._partial, table.arrow_schema(), compression="zstd", compression_level=level, write_statistics=True
+            )
+        except OSError as error:
+            raise output_error(error, path) from error
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows that follow the contract."""
+        try:
+            self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        except OSError as error:
+            raise output_error(error, self.path) from error
+        self.rows += rows.num_rows
+
+    def close(self) -> None:
+        """Finish the file and give it its name."""
+        try:
+            self._writer.close()
+            os.replace(self._partial, self.path)
+        except OSError as error:
+            raise output_error(error, self.path) from error
+
+    def discard(self) -> None:
+        """Drop what was written."""
+        try:
+            self._writer.close()
+        except OSError:
+            pass
+        self._partial.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a whole file under a temporary name, then rename it. Raises OutputError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise output_error(error, path) from error

@@ -1,0 +1,1 @@
+"""The data contract: every column once, tables as ordered column lists, everything else derived."""

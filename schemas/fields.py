@@ -1,0 +1,317 @@
+"""Every column name of every table, defined once: type, unit, nullability and one sentence.
+
+The same name means the same quantity in every table. `*_ns` are int64 nanoseconds: a point on the
+capture's clock (UTC realtime of the host) or a duration, as the sentence says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["int64", "int32", "uint64", "float64", "bool", "text", "list<int64>", "list<text>"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column: `kind` is the Arrow type, `unit` is empty where none applies."""
+
+    name: str
+    kind: Kind
+    sentence: str
+    unit: str = ""
+    nullable: bool = True
+
+
+def _ns(name: str, sentence: str, *, nullable: bool = True) -> Field:
+    return Field(name, "int64", sentence, "ns", nullable)
+
+
+def _bytes(name: str, sentence: str, *, nullable: bool = True) -> Field:
+    return Field(name, "int64", sentence, "bytes", nullable)
+
+
+def _count(name: str, sentence: str, *, nullable: bool = True) -> Field:
+    return Field(name, "int64", sentence, "count", nullable)
+
+
+_FIELDS: tuple[Field, ...] = (
+    # who wrote the row
+    Field("file_id", "int32", "Ordinal of the capture file in `capture_files`.", nullable=False),
+    Field(
+        "source", "text", "Producer of the row: torch, cupti, ebpf, nvml, request_log, prometheus, …", nullable=False
+    ),
+    Field("event_index", "int64", "Position of the record in its file, from 0.", nullable=False),
+    Field("path", "text", "Path of the capture file relative to the capture folder.", nullable=False),
+    Field("format", "text", "Name of the importer that read the file, null when none recognised it."),
+    Field("format_version", "text", "Version of the format as the file states it."),
+    Field("digest", "text", "BLAKE2b-128 of the file's bytes, hexadecimal."),
+    Field("clock", "text", "Clock the file was recorded on: realtime, monotonic, boottime, monotonic_raw or unknown."),
+    Field("read_state", "text", "read, partial (damage counted in `diagnostics`), refused or unknown_format."),
+    Field("message", "text", "What went wrong with the file and what to do, null when nothing did."),
+    Field("rank", "int64", "Rank of the process in a distributed job, null when not a ranked capture."),
+    Field("host", "text", "Name of the machine the process ran on."),
+    Field(
+        "stage", "text", "Pipeline stage that counted: ingest, clock, lifetimes, links, leaks, ledger.", nullable=False
+    ),
+    Field(
+        "severity",
+        "text",
+        "info, data_loss or error in `diagnostics`; critical, warning or info in `findings`.",
+        nullable=False,
+    ),
+    Field("detail", "text", "An example or an explanation in plain words."),
+    _count("row_count", "Rows of all tables that came from the file.", nullable=False),
+    _count("occurrence_count", "How many times it happened.", nullable=False),
+    # identity
+    Field(
+        "process_id",
+        "int64",
+        "Process id on its host; negative when no file names it (one number a rank folder or file).",
+    ),
+    Field("thread_id", "int64", "Thread id as the producer gives it (CUPTI: low 32 bits of pthread_self)."),
+    Field("device_index", "int32", "CUDA device ordinal within the process."),
+    Field(
+        "stream_id",
+        "int64",
+        "Stream: CUPTI's stream id, or the cudaStream_t value in PyTorch snapshots; 0 is the default stream.",
+    ),
+    Field("context_id", "int64", "CUDA context id within the process."),
+    Field("pool_id", "text", "Allocator memory pool as `owner,number`; `0,0` is the default pool."),
+    Field("correlation_id", "int64", "API call number, unique within a process only."),
+    Field("external_kind", "text", "Owner of an external id: custom0, custom1, custom2, openacc, openmp, unknown."),
+    Field("external_id", "int64", "Framework operation number pushed around the API call."),
+    Field("name", "text", "Name of the thing the row describes."),
+    Field("domain", "text", "NVTX domain, empty for the default one."),
+    Field("uuid", "text", "Device UUID."),
+    Field("process_name", "text", "Command name of the process."),
+    Field("priority", "int64", "Stream priority."),
+    Field("stream_flag", "text", "Stream kind: default, non_blocking, null, unknown."),
+    Field("parent_context_id", "int64", "Context a green context was made from."),
+    # clocks
+    Field("clock_aligned", "bool", "Whether `*_ns` of the row are on the capture's clock.", nullable=False),
+    Field("clock_position", "text", "Where in the file the clock pair was read: start, end or middle.", nullable=False),
+    _ns("realtime_ns", "CLOCK_REALTIME of the pair.", nullable=False),
+    _ns("monotonic_ns", "CLOCK_MONOTONIC of the pair."),
+    _ns("boottime_ns", "CLOCK_BOOTTIME of the pair."),
+    _ns("monotonic_raw_ns", "CLOCK_MONOTONIC_RAW of the pair."),
+    _ns("width_ns", "Time it took to read the pair, its uncertainty."),
+    Field(
+        "method",
+        "text",
+        "How the file was put on the capture's clock: shared_allocations, shared_ranges, clock_pairs, declared_realtime, manual or none.",
+        nullable=False,
+    ),
+    Field(
+        "reference_file_id", "int32", "File whose clock was the reference, null for header pairs and declared clocks."
+    ),
+    _count("anchor_count", "Anchors the offset was computed from.", nullable=False),
+    _count("outlier_count", "Anchors left out as farther than 5 median absolute deviations.", nullable=False),
+    _ns("offset_ns", "Added to the file's own timestamps: aligned = recorded + offset + drift × (recorded − origin)."),
+    Field(
+        "drift_ratio",
+        "float64",
+        "Relative drift of the file's clock (Theil–Sen), 0 with fewer than 8 anchors.",
+        "ratio",
+        False,
+    ),
+    _ns("origin_ns", "Recorded time the drift is counted from."),
+    _ns("residual_p50_ns", "Median absolute residual of the anchors after alignment."),
+    _ns("residual_p99_ns", "99th percentile of the absolute residuals."),
+    _ns("check_offset_ns", "Offset by the second-best method, null when there is none."),
+    _ns("check_difference_ns", "Offset of the second-best method minus the one used."),
+    Field(
+        "is_disagreement", "bool", "Whether the two methods differ by more than the residual and 1 ms.", nullable=False
+    ),
+    # time
+    _ns("ts_ns", "When it happened."),
+    _ns("start_ns", "When it began."),
+    _ns("end_ns", "When it ended, null when it had not."),
+    _ns("arrival_ns", "When the request arrived."),
+    _ns("first_token_ns", "When the first token left."),
+    _ns("queue_ns", "Duration from arrival to start."),
+    _ns("latency_ns", "Duration from arrival to end."),
+    # memory events
+    Field(
+        "level",
+        "text",
+        "tensor (caching allocator block), segment (range from the driver), driver (CUDA driver allocation) or host.",
+        nullable=False,
+    ),
+    Field(
+        "action",
+        "text",
+        "alloc, free_requested, free, map, unmap, create, release, oom, snapshot or other.",
+        nullable=False,
+    ),
+    Field("address", "uint64", "Virtual address."),
+    _bytes("size_bytes", "Size in the record, as the producer gives it."),
+    Field(
+        "memory_kind",
+        "text",
+        "device, pinned, pageable, managed, array, static (module globals), device_static or unknown.",
+    ),
+    Field("call_path_id", "int64", "Call path (root to leaf) in `call_paths`."),
+    Field("return_code", "int64", "Return value of the call, 0 is success."),
+    _bytes("device_free_bytes", "Free device memory the driver reported at an out-of-memory event."),
+    Field("user_metadata", "text", "User metadata string of the allocator event."),
+    Field("compile_context", "text", "torch.compile context of the allocator event."),
+    # api, gpu
+    Field("api", "text", "runtime or driver."),
+    Field("op", "text", "kernel, memcpy, memset or graph."),
+    Field("sync_kind", "text", "event, stream_wait, stream, context or unknown."),
+    Field("event_id", "int64", "CUDA event of the synchronisation."),
+    Field("copy_kind", "text", "Direction of a copy: htod, dtoh, dtod, htoh, ptop, …"),
+    Field("src_kind", "text", "Memory kind of the copy's source."),
+    Field("dst_kind", "text", "Memory kind of the copy's destination."),
+    Field("grid", "text", "Grid as `x,y,z`."),
+    Field("block", "text", "Thread block as `x,y,z`."),
+    Field("registers_per_thread", "int32", "Registers a thread."),
+    _bytes("static_shared_bytes", "Static shared memory a block."),
+    _bytes("dynamic_shared_bytes", "Dynamic shared memory a block."),
+    _bytes("local_memory_bytes", "Local memory reserved for the kernel."),
+    Field("graph_id", "int64", "CUDA graph the operation belongs to."),
+    Field("graph_node_id", "int64", "Node of the CUDA graph."),
+    Field("overhead_kind", "text", "What the profiler spent the time on.", nullable=False),
+    # ranges, requests, tokens
+    Field("range_id", "int64", "Range in `ranges`; of an allocation, the innermost one that encloses it."),
+    Field("range_path", "text", "Names of the open ranges, outermost first, joined by ` > `, numbers replaced by #."),
+    Field("request_id", "text", "Request number or name as the log gives it."),
+    Field("status", "text", "Status of the request, as text (200, 499, …)."),
+    Field("request_kind", "text", "What the request was (step, chat, …) as the log says."),
+    Field("model", "text", "Model the request asked for."),
+    _count("prompt_tokens", "Prompt tokens."),
+    _count("output_tokens", "Output tokens."),
+    Field("attributes", "text", "Remaining keys of the log line as a JSON object."),
+    Field("token_index", "int64", "Position of the token in its request, from 0."),
+    _bytes("rss_bytes", "Resident set size of the process."),
+    _bytes("device_allocated_bytes", "Bytes the caching allocator had handed out."),
+    # metrics
+    Field("metric", "text", "Name of the series.", nullable=False),
+    Field("labels", "text", "Labels as a JSON object with sorted keys."),
+    Field("value", "float64", "Value of the sample."),
+    Field("unit", "text", "Unit of the value: bytes, ratio, count, seconds, …"),
+    # allocator state
+    Field("segment_address", "uint64", "Address of the segment the block lies in."),
+    Field("segment_type", "text", "small or large."),
+    Field("is_expandable", "bool", "Whether the segment is expandable."),
+    Field("block_state", "text", "active_allocated, active_pending_free or inactive.", nullable=False),
+    Field("dump_index", "int32", "Which dump of the process it comes from: 0 is the last one.", nullable=False),
+    _bytes("total_bytes", "Size of the segment or of the device."),
+    _bytes("allocated_bytes", "Bytes taken from the level above (block size, after rounding)."),
+    _bytes("active_bytes", "Bytes in blocks that are allocated or wait for a stream."),
+    _bytes("requested_bytes", "Bytes the caller asked for, before rounding."),
+    # call paths
+    Field("frame_id", "int64", "Frame number: a hash of function, file, line and module.", nullable=False),
+    Field("function", "text", "Function name, demangled where the producer did.", nullable=False),
+    Field("file", "text", "Source file."),
+    Field("line", "int32", "Line number in the source file."),
+    Field("module", "text", "Shared object or binary."),
+    Field("frame_ids", "list<int64>", "Frames, root first.", nullable=False),
+    _count("depth_count", "Number of frames.", nullable=False),
+    # devices
+    Field("compute_capability", "text", "Compute capability as `major.minor`."),
+    _count("multiprocessor_count", "Streaming multiprocessors."),
+    # allocations
+    Field("allocation_id", "int64", "Number of the allocation, stable for the same input.", nullable=False),
+    Field("generation", "int64", "How many earlier allocations of the window had the same address.", nullable=False),
+    _ns("alloc_ts_ns", "When it was allocated; null: before the window."),
+    _ns("free_requested_ts_ns", "When its owner gave it back; null: never."),
+    _ns("free_ts_ns", "When its bytes could be used again; null: live at the end."),
+    Field("is_alloc_before_window", "bool", "Whether it was allocated before the recording began.", nullable=False),
+    Field("is_free_inferred", "bool", "Whether its free was lost: the address was allocated again.", nullable=False),
+    Field(
+        "is_size_estimated",
+        "bool",
+        "Whether allocated_bytes is the allocator's rounding rule and not the dump's block size.",
+        nullable=False,
+    ),
+    Field("alloc_correlation_id", "int64", "API call that allocated it."),
+    Field("free_correlation_id", "int64", "API call that freed it."),
+    Field("alloc_call_path_id", "int64", "Call path of the allocation."),
+    Field("free_call_path_id", "int64", "Call path of the free."),
+    Field("parent_allocation_id", "int64", "Allocation it lies in: tensor in segment, segment in driver allocation."),
+    Field(
+        "link",
+        "text",
+        "parent (address range), api_call (correlation id), native_stack (eBPF), range or request.",
+        nullable=False,
+    ),
+    Field(
+        "link_method",
+        "text",
+        "What the link rests on: address_and_time, correlation_id, address_size_time, thread_and_time, time_alone, containment.",
+        nullable=False,
+    ),
+    Field(
+        "linked_id",
+        "text",
+        "What is linked: allocation id, correlation id, call path id, range id or request id.",
+        nullable=False,
+    ),
+    _ns("time_difference_ns", "Time between the two records."),
+    # live bytes
+    _bytes("live_bytes", "Bytes live after the event.", nullable=False),
+    _count("live_count", "Allocations live after the event.", nullable=False),
+    _bytes("pending_free_bytes", "Bytes given back by their owner and not yet usable again."),
+    # epochs
+    Field("epoch_kind", "text", "What repeats: request, step, range family, idle window or time window."),
+    Field("epoch_index", "int64", "Number of the epoch within its process, from 0.", nullable=False),
+    Field("epoch_name", "text", "Request id or range name of the epoch."),
+    # suspects
+    Field("suspect_id", "int64", "Number of the judged group, 0 is the first to look at.", nullable=False),
+    Field("suspect_rank", "int64", "Order of importance among growing suspects, from 1; null for other verdicts."),
+    Field("verdict", "text", "growing, bounded, one_time or inconclusive.", nullable=False),
+    Field("verdict_reason", "text", "Why, in words and numbers.", nullable=False),
+    Field(
+        "root_cause",
+        "text",
+        "kv_cache, autograd_graph, outside_allocator, cuda_context or unclassified; null unless growing.",
+    ),
+    Field("confidence", "float64", "Probability that the verdict holds, 0 to 1.", "ratio"),
+    _count("retained_count", "Allocations of the group live at the end.", nullable=False),
+    _bytes("retained_bytes", "Their allocated bytes.", nullable=False),
+    _bytes("retained_requested_bytes", "Their requested bytes."),
+    _bytes("retained_bytes_low", "Lower bound when the window is truncated."),
+    _bytes("retained_bytes_high", "Upper bound when the window is truncated."),
+    Field("growth_bytes_per_epoch", "float64", "Theil–Sen slope of live bytes over epochs.", "bytes"),
+    Field("growth_bytes_per_hour", "float64", "The same slope over time.", "bytes/h"),
+    _count("epochs_count", "Epochs that were judged."),
+    _count("surviving_epochs_count", "Epochs that have survivors."),
+    Field("leak_path", "text", "Frames, root to leaf, one a line."),
+    Field("attribute", "text", "Request attribute that tells leaking epochs from the rest, `name=value`."),
+    Field(
+        "attribute_lift",
+        "float64",
+        "Share of leaking epochs with the attribute over their share without it (rule of succession).",
+        "ratio",
+    ),
+    Field("attribute_p_value", "float64", "Fisher's exact test of attribute against survivors, one-sided.", "ratio"),
+    Field("member_count", "int64", "Call paths merged into the group.", "count"),
+    # root causes, ledger, findings
+    Field("root_cause_id", "int64", "Number of the row.", nullable=False),
+    Field("evidence_for", "list<text>", "What speaks for it, with numbers.", nullable=False),
+    Field("evidence_against", "list<text>", "What speaks against it."),
+    Field("advice", "text", "What to do.", nullable=False),
+    Field("next_measurement", "text", "What to capture next to be surer."),
+    Field("bytes", "int64", "Bytes concerned.", "bytes"),
+    Field(
+        "ledger_part",
+        "text",
+        "device_total, device_used, torch_allocated, torch_cached, driver_outside, context_and_modules, unattributed, other_process or free.",
+        nullable=False,
+    ),
+    Field("part_bytes", "int64", "Bytes of the part, null when not known.", "bytes"),
+    Field("is_impossible", "bool", "Whether the counters contradict each other (see detail).", nullable=False),
+    Field("finding_id", "int64", "Order of the finding, 0 is read first.", nullable=False),
+    Field(
+        "finding_kind", "text", "leak, cuda_context, clock, data_loss, ledger, no_leak or abstained.", nullable=False
+    ),
+    Field("title", "text", "The finding in one sentence.", nullable=False),
+    Field("evidence", "text", "Rows it rests on, as a JSON list of {table, where}."),
+    Field("abstained_reason", "text", "What is missing, when no judgement was made."),
+)
+
+FIELDS: dict[str, Field] = {field.name: field for field in _FIELDS}
+if len(FIELDS) != len(_FIELDS):
+    raise ValueError("a column name is defined twice")

@@ -1,0 +1,321 @@
+"""Every table: its columns in order, key, sort order, layer and grain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from schemas.fields import FIELDS, Field, Kind
+
+Layer = Literal["raw", "core", "out"]
+
+_ARROW: dict[Kind, pa.DataType] = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "uint64": pa.uint64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+    "list<int64>": pa.list_(pa.int64()),
+    "list<text>": pa.list_(pa.string()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. `timestamps` are the columns that clock alignment moves."""
+
+    name: str
+    layer: Layer
+    grain: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    timestamps: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(FIELDS[name] for name in self.columns)
+
+    def arrow_schema(self) -> pa.Schema:
+        """Arrow schema with unit and description in the field metadata, table facts in the schema metadata."""
+        fields = [
+            pa.field(f.name, _ARROW[f.kind], nullable=f.nullable, metadata={"unit": f.unit, "description": f.sentence})
+            for f in self.fields
+        ]
+        return pa.schema(fields, metadata={"leakpath.table": self.name, "leakpath.grain": self.grain})
+
+
+def _table(name: str, layer: Layer, grain: str, columns: str, key: str, order: str = "", timestamps: str = "") -> Table:
+    keys = tuple(key.split())
+    return Table(
+        name, layer, grain, tuple(columns.split()), keys, tuple(order.split()) or keys, tuple(timestamps.split())
+    )
+
+
+_TABLES = (
+    _table(
+        "capture_files",
+        "raw",
+        "one file of the capture",
+        "file_id path format format_version size_bytes digest clock rank host process_id read_state row_count message",
+        "file_id",
+    ),
+    _table(
+        "diagnostics",
+        "raw",
+        "one kind of damage or loss in one file or stage",
+        "stage file_id name severity occurrence_count detail",
+        "stage file_id name",
+        "stage file_id name",
+    ),
+    _table(
+        "clock_pairs",
+        "raw",
+        "several clocks of a host read together",
+        "file_id clock_position realtime_ns monotonic_ns boottime_ns monotonic_raw_ns width_ns",
+        "file_id realtime_ns",
+    ),
+    _table(
+        "processes",
+        "raw",
+        "one process named by a file",
+        "process_id process_name rank host file_id",
+        "process_id file_id",
+    ),
+    _table(
+        "devices",
+        "raw",
+        "one device of one process",
+        "file_id source process_id device_index name uuid total_bytes compute_capability multiprocessor_count",
+        "file_id device_index",
+    ),
+    _table(
+        "contexts",
+        "raw",
+        "one CUDA context",
+        "file_id source process_id context_id device_index parent_context_id stream_id",
+        "file_id context_id",
+    ),
+    _table(
+        "streams",
+        "raw",
+        "one CUDA stream",
+        "file_id source process_id context_id stream_id priority stream_flag correlation_id",
+        "file_id context_id stream_id",
+    ),
+    _table("frames", "raw", "one frame of code", "frame_id function file line module", "frame_id"),
+    _table("call_paths", "raw", "one call path, root to leaf", "call_path_id frame_ids depth_count", "call_path_id"),
+    _table(
+        "memory_events",
+        "raw",
+        "one allocator or driver memory event",
+        "file_id event_index source level action ts_ns clock_aligned process_id thread_id device_index address size_bytes"
+        " memory_kind stream_id context_id pool_id correlation_id call_path_id return_code device_free_bytes name"
+        " user_metadata compile_context",
+        "file_id event_index",
+        "level process_id ts_ns file_id event_index",
+        "ts_ns",
+    ),
+    _table(
+        "segments",
+        "raw",
+        "one allocator segment at a dump",
+        "file_id source dump_index ts_ns clock_aligned process_id device_index address total_bytes allocated_bytes active_bytes"
+        " requested_bytes stream_id segment_type pool_id is_expandable call_path_id",
+        "file_id device_index address",
+        timestamps="ts_ns",
+    ),
+    _table(
+        "blocks",
+        "raw",
+        "one allocator block at a dump",
+        "file_id source dump_index process_id device_index segment_address address allocated_bytes requested_bytes block_state"
+        " stream_id pool_id call_path_id",
+        "file_id device_index address",
+    ),
+    _table(
+        "api_calls",
+        "raw",
+        "one CUDA runtime or driver call",
+        "file_id event_index source api name start_ns end_ns clock_aligned process_id thread_id correlation_id return_code"
+        " call_path_id",
+        "file_id event_index",
+        "process_id start_ns file_id event_index",
+        "start_ns end_ns",
+    ),
+    _table(
+        "gpu_ops",
+        "raw",
+        "one kernel, copy, memset or graph launch on the device",
+        "file_id event_index source op name start_ns end_ns clock_aligned process_id device_index context_id stream_id"
+        " correlation_id size_bytes copy_kind src_kind dst_kind grid block registers_per_thread static_shared_bytes"
+        " dynamic_shared_bytes local_memory_bytes graph_id graph_node_id",
+        "file_id event_index",
+        "process_id start_ns file_id event_index",
+        "start_ns end_ns",
+    ),
+    _table(
+        "sync_events",
+        "raw",
+        "one synchronisation",
+        "file_id event_index source sync_kind start_ns end_ns clock_aligned process_id context_id stream_id event_id"
+        " correlation_id",
+        "file_id event_index",
+        "process_id start_ns file_id event_index",
+        "start_ns end_ns",
+    ),
+    _table(
+        "overheads",
+        "raw",
+        "one interval the profiler itself cost",
+        "file_id event_index source overhead_kind start_ns end_ns clock_aligned process_id thread_id",
+        "file_id event_index",
+        "start_ns file_id event_index",
+        "start_ns end_ns",
+    ),
+    _table(
+        "ranges",
+        "raw",
+        "one NVTX range, profiler annotation or request mark",
+        "file_id event_index source name domain start_ns end_ns clock_aligned process_id thread_id device_index",
+        "file_id event_index",
+        "process_id start_ns file_id event_index",
+        "start_ns end_ns",
+    ),
+    _table(
+        "external_correlations",
+        "raw",
+        "one API call tied to a framework operation",
+        "file_id event_index source process_id correlation_id external_kind external_id",
+        "file_id event_index",
+        "process_id correlation_id file_id event_index",
+    ),
+    _table(
+        "metrics",
+        "raw",
+        "one sample of one series",
+        "file_id event_index source metric labels ts_ns clock_aligned value unit process_id device_index",
+        "file_id event_index",
+        "metric labels process_id device_index ts_ns file_id event_index",
+        "ts_ns",
+    ),
+    _table(
+        "requests",
+        "raw",
+        "one request",
+        "file_id event_index source request_id request_kind arrival_ns start_ns first_token_ns end_ns clock_aligned status model"
+        " prompt_tokens output_tokens process_id attributes",
+        "file_id event_index",
+        "start_ns file_id event_index",
+        "arrival_ns start_ns first_token_ns end_ns",
+    ),
+    _table(
+        "tokens",
+        "raw",
+        "one generated token",
+        "file_id event_index source request_id token_index ts_ns clock_aligned rss_bytes device_allocated_bytes process_id",
+        "file_id event_index",
+        "ts_ns file_id event_index",
+        "ts_ns",
+    ),
+    _table(
+        "clock_alignments",
+        "core",
+        "how one file was put on the capture's clock",
+        "file_id clock method reference_file_id anchor_count outlier_count offset_ns drift_ratio origin_ns residual_p50_ns"
+        " residual_p99_ns check_offset_ns check_difference_ns is_disagreement clock_aligned",
+        "file_id",
+    ),
+    _table(
+        "allocations",
+        "core",
+        "one allocation, from alloc to free, at one level",
+        "allocation_id process_id device_index level source address generation allocated_bytes requested_bytes memory_kind"
+        " stream_id context_id pool_id alloc_ts_ns free_requested_ts_ns free_ts_ns is_alloc_before_window is_free_inferred"
+        " is_size_estimated alloc_correlation_id free_correlation_id alloc_call_path_id free_call_path_id range_id request_id"
+        " parent_allocation_id",
+        "allocation_id",
+    ),
+    _table(
+        "allocation_links",
+        "core",
+        "one link of an allocation to something else",
+        "allocation_id link link_method linked_id time_difference_ns",
+        "allocation_id link linked_id",
+    ),
+    _table(
+        "request_spans",
+        "core",
+        "one request on the capture's clock with its range",
+        "request_id process_id rank start_ns end_ns first_token_ns queue_ns latency_ns status model request_kind prompt_tokens"
+        " output_tokens attributes range_id",
+        "process_id request_id start_ns",
+        "start_ns request_id",
+    ),
+    _table(
+        "epochs",
+        "core",
+        "one epoch leaks are judged over",
+        "process_id epoch_index epoch_kind epoch_name start_ns end_ns request_id",
+        "process_id epoch_index",
+    ),
+    _table(
+        "live_bytes",
+        "core",
+        "live bytes of one level after an event, thinned to a bounded number of points",
+        "process_id device_index level ts_ns live_bytes live_count pending_free_bytes",
+        "process_id device_index level ts_ns",
+    ),
+    _table(
+        "leak_suspects",
+        "out",
+        "one judged group of survivors",
+        "suspect_id rank suspect_rank level verdict verdict_reason root_cause confidence retained_count retained_bytes"
+        " retained_requested_bytes retained_bytes_low retained_bytes_high growth_bytes_per_epoch growth_bytes_per_hour epoch_kind"
+        " epochs_count surviving_epochs_count process_id device_index call_path_id member_count leak_path range_path attribute"
+        " attribute_lift attribute_p_value",
+        "suspect_id",
+    ),
+    _table(
+        "leak_evidence",
+        "out",
+        "one surviving allocation of a judged group",
+        "suspect_id allocation_id epoch_index request_id allocated_bytes requested_bytes call_path_id",
+        "suspect_id allocation_id",
+    ),
+    _table(
+        "root_causes",
+        "out",
+        "one root-cause rule that holds or nearly holds",
+        "root_cause_id suspect_id root_cause confidence process_id device_index bytes evidence_for evidence_against advice"
+        " next_measurement",
+        "root_cause_id",
+    ),
+    _table(
+        "memory_ledger",
+        "out",
+        "one part of the device's memory at one sample",
+        "ts_ns device_index process_id ledger_part part_bytes is_impossible detail",
+        "device_index ts_ns process_id ledger_part",
+    ),
+    _table(
+        "findings",
+        "out",
+        "one thing a person should read",
+        "finding_id finding_kind severity title confidence bytes evidence advice abstained_reason",
+        "finding_id",
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
+
+
+def table(name: str) -> Table:
+    """The table called `name`; KeyError with the known names otherwise."""
+    try:
+        return TABLES[name]
+    except KeyError:
+        raise KeyError(f"no table {name!r}; known: {', '.join(TABLES)}") from None
