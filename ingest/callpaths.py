@@ -31,6 +31,10 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
+
+
 class CallPaths:
     """Interns frames and call paths; what it collected goes to `frames` and `call_paths`."""
 
@@ -42,7 +46,7 @@ class CallPaths:
         """Frame number of `frame`."""
         number = self._frames.get(frame)
         if number is None:
-            frame = Frame(*(clean_text(part) if isinstance(part, str) else part for part in frame))
+            frame = Frame(clean_text(frame.function), _clean(frame.file), frame.line, _clean(frame.module))
             number = self._frames.setdefault(frame, stable_id(*frame))
         return number
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from ingest.errors import OutputError
 from schemas.tables import Table
 
-Column = Sequence[Any] | np.ndarray | pa.Array | pa.ChunkedArray
+Column: TypeAlias = "Sequence[Any] | np.ndarray[Any, Any] | pa.Array | pa.ChunkedArray"
 ROW_GROUP_ROWS = 256 * 1024
 
 
@@ -85,16 +86,14 @@ class ParquetFile:
         """Finish the file and give it its name."""
         try:
             self._writer.close()
-            os.replace(self._partial, self.path)
+            self._partial.replace(self.path)
         except OSError as error:
             raise output_error(error, self.path) from error
 
     def discard(self) -> None:
         """Drop what was written."""
-        try:
+        with contextlib.suppress(OSError):
             self._writer.close()
-        except OSError:
-            pass
         self._partial.unlink(missing_ok=True)
 
 
@@ -104,7 +103,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
-        os.replace(partial, path)
+        partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise output_error(error, path) from error
