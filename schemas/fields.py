@@ -201,6 +201,7 @@ _FIELDS: tuple[Field, ...] = (
     _bytes("allocated_bytes", "Bytes taken from the level above (block size, after rounding)."),
     _bytes("active_bytes", "Bytes in blocks that are allocated or wait for a stream."),
     _bytes("requested_bytes", "Bytes the caller asked for, before rounding."),
+    Field("setting", "text", "Value of an allocator setting as text.", nullable=False),
     # call paths
     Field("frame_id", "int64", "Frame number: a hash of function, file, line and module.", nullable=False),
     Field("function", "text", "Function name, demangled where the producer did.", nullable=False),

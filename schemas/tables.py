@@ -137,6 +137,13 @@ _TABLES = (
         "file_id device_index address",
     ),
     _table(
+        "allocator_settings",
+        "raw",
+        "one allocator setting at a dump",
+        "file_id source process_id name setting",
+        "file_id name",
+    ),
+    _table(
         "api_calls",
         "raw",
         "one CUDA runtime or driver call",
