@@ -99,7 +99,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "method",
         "text",
-        "How the file was put on the capture's clock: shared_allocations, shared_ranges, clock_pairs, declared_realtime, manual or none.",
+        "How the file was put on the capture's clock: shared_allocations, shared_ranges, shared_tokens, clock_pairs, declared_realtime, manual or none.",
         nullable=False,
     ),
     Field(

@@ -187,7 +187,7 @@ _TABLES = (
         "ranges",
         "raw",
         "one NVTX range, profiler annotation or request mark",
-        "file_id event_index source name domain start_ns end_ns clock_aligned process_id thread_id device_index",
+        "range_id file_id event_index source name domain start_ns end_ns clock_aligned process_id thread_id device_index",
         "file_id event_index",
         "process_id start_ns file_id event_index",
         "start_ns end_ns",

@@ -1,0 +1,221 @@
+"""One clock for a capture: which offset each file gets, from shared moments, header pairs or its declared clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+AGREE_NS = 10_000_000
+DISAGREE_NS = 1_000_000
+DISJOINT_NS = 60_000_000_000
+_METHODS = ("shared_allocations", "shared_ranges", "shared_tokens")
+_FORMATS = ("torch_snapshot", "cupti", "bpftrace_cuda")
+
+
+class Edge(NamedTuple):
+    """`file_id`'s clock mapped to `reference_file_id`'s by one method (a row of `clock_edges`)."""
+
+    reference_file_id: int
+    file_id: int
+    method: str
+    anchor_count: int
+    outlier_count: int
+    offset_ns: int
+    drift_ratio: float
+    origin_ns: int
+    residual_p50_ns: int
+    residual_p99_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What the clock step knows of a file. `pair_offset_ns` puts its clock on realtime by header pairs."""
+
+    file_id: int
+    format: str | None
+    clock: str
+    first_ns: int | None
+    last_ns: int | None
+    pair_offset_ns: int | None
+    manual_offset_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """One row of `clock_alignments`."""
+
+    file_id: int
+    clock: str
+    method: str
+    offset_ns: int | None = None
+    reference_file_id: int | None = None
+    anchor_count: int = 0
+    outlier_count: int = 0
+    drift_ratio: float = 0.0
+    origin_ns: int | None = None
+    residual_p50_ns: int | None = None
+    residual_p99_ns: int | None = None
+    check_offset_ns: int | None = None
+    check_difference_ns: int | None = None
+    is_disagreement: bool = False
+    clock_aligned: bool = field(default=False)
+
+
+class _Line(NamedTuple):
+    """One clock mapped to another: t + offset + drift × (t − origin)."""
+
+    offset_ns: int
+    drift_ratio: float
+    origin_ns: int
+
+    def then(self, other: _Line) -> _Line:
+        """This mapping followed by `other` (the product of two drifts is below a nanosecond and left out)."""
+        carried = round(other.drift_ratio * (self.origin_ns + self.offset_ns - other.origin_ns))
+        return _Line(self.offset_ns + other.offset_ns + carried, self.drift_ratio + other.drift_ratio, self.origin_ns)
+
+
+def _declared_offset(file: File) -> int | None:
+    """Offset to realtime by the file's own word: 0 on realtime, header pairs elsewhere, None when unknown."""
+    if file.clock == "realtime":
+        return 0
+    return file.pair_offset_ns
+
+
+def _rank(edge: Edge) -> tuple[int, int]:
+    return (_METHODS.index(edge.method), -edge.anchor_count)
+
+
+def _components(files: Iterable[File], edges: Iterable[Edge]) -> list[dict[int, list[Edge]]]:
+    """Files tied together by anchors: for each component, file → edges by which it can be placed."""
+    placed_by: dict[int, list[Edge]] = {file.file_id: [] for file in files}
+    neighbours: dict[int, set[int]] = {file_id: set() for file_id in placed_by}
+    for edge in edges:
+        placed_by[edge.file_id].append(edge)
+        neighbours[edge.file_id].add(edge.reference_file_id)
+        neighbours[edge.reference_file_id].add(edge.file_id)
+    components, seen = [], set[int]()
+    for start in placed_by:
+        if start in seen:
+            continue
+        members, todo = set[int](), [start]
+        while todo:
+            node = todo.pop()
+            if node not in members:
+                members.add(node)
+                todo += neighbours[node] - members
+        seen |= members
+        components.append({node: placed_by[node] for node in sorted(members)})
+    return components
+
+
+def _walk(component: Mapping[int, list[Edge]], root: int) -> dict[int, Edge | None]:
+    """The edge that places each file of a component, growing from `root` by the best edge first."""
+    placed: dict[int, Edge | None] = {root: None}
+    while True:
+        steps = [
+            edge
+            for node, edges in component.items()
+            if node not in placed
+            for edge in edges
+            if edge.reference_file_id in placed
+        ]
+        if not steps:
+            return placed
+        best = min(steps, key=lambda edge: (*_rank(edge), edge.file_id, edge.reference_file_id))
+        placed[best.file_id] = best
+
+
+def _place(component: Mapping[int, list[Edge]], files: Mapping[int, File]) -> list[Alignment]:
+    """Offsets of one component. The files' declared clocks vote for where realtime lies; the majority wins."""
+
+    def preference(file_id: int) -> tuple[int, int, int]:
+        file = files[file_id]
+        order = _FORMATS.index(file.format) if file.format in _FORMATS else len(_FORMATS)
+        return (order, -sum(edge.anchor_count for edge in component[file_id]), file_id)
+
+    root = min(component, key=preference)
+    walk = _walk(component, root)
+    to_root = {root: _Line(0, 0.0, 0)}
+    for file_id, edge in walk.items():
+        if edge is not None:
+            own = _Line(edge.offset_ns, edge.drift_ratio, edge.origin_ns)
+            to_root[file_id] = own.then(to_root[edge.reference_file_id])
+    votes = {
+        file_id: declared - to_root[file_id].offset_ns
+        for file_id in component
+        if (declared := _declared_offset(files[file_id])) is not None
+    }
+    if not votes:
+        return [Alignment(file_id, files[file_id].clock, "none") for file_id in component]
+    support = {f: sum(abs(other - vote) <= AGREE_NS for other in votes.values()) for f, vote in votes.items()}
+    winner = min(votes, key=lambda f: (-support[f], files[f].clock != "realtime", preference(f)))
+    shift = votes[winner]
+    rows = []
+    for file_id in component:
+        file, placing = files[file_id], walk[file_id]
+        line = to_root[file_id]
+        offset = line.offset_ns + shift
+        check = _declared_offset(file)
+        row = Alignment(
+            file_id, file.clock, placing.method if placing else "declared_realtime", offset, clock_aligned=True
+        )
+        if placing is not None:
+            row = replace(
+                row,
+                reference_file_id=placing.reference_file_id,
+                anchor_count=placing.anchor_count,
+                outlier_count=placing.outlier_count,
+                drift_ratio=line.drift_ratio,
+                origin_ns=placing.origin_ns,
+                residual_p50_ns=placing.residual_p50_ns,
+                residual_p99_ns=placing.residual_p99_ns,
+            )
+        elif file.clock != "realtime":
+            row = replace(row, method="clock_pairs")
+        if check is not None and (placing is not None or check != offset):
+            difference = check - offset
+            limit = max(DISAGREE_NS, row.residual_p99_ns or 0)
+            row = replace(
+                row, check_offset_ns=check, check_difference_ns=difference, is_disagreement=abs(difference) > limit
+            )
+        rows.append(row)
+    return rows
+
+
+def _alone(file: File, span: tuple[int, int] | None) -> Alignment:
+    """A file that shares no moment with another: its declared clock, unless that puts it a minute off all others."""
+    if file.manual_offset_ns is not None:
+        return Alignment(file.file_id, file.clock, "manual", file.manual_offset_ns, clock_aligned=True)
+    offset = _declared_offset(file)
+    if offset is None:
+        return Alignment(file.file_id, file.clock, "none")
+    method = "declared_realtime" if file.clock == "realtime" else "clock_pairs"
+    apart = False
+    if span is not None and file.first_ns is not None and file.last_ns is not None:
+        apart = file.first_ns + offset > span[1] + DISJOINT_NS or file.last_ns + offset < span[0] - DISJOINT_NS
+    if apart:
+        return Alignment(file.file_id, file.clock, "none", check_offset_ns=offset, is_disagreement=True)
+    return Alignment(file.file_id, file.clock, method, offset, clock_aligned=True)
+
+
+def align(files: Iterable[File], edges: Iterable[Edge]) -> list[Alignment]:
+    """Rows of `clock_alignments`, one a file, by file_id."""
+    by_id = {file.file_id: file for file in files}
+    manual = {file_id for file_id, file in by_id.items() if file.manual_offset_ns is not None}
+    usable = [edge for edge in edges if not {edge.file_id, edge.reference_file_id} & manual]
+    rows: dict[int, Alignment] = {}
+    components = _components([f for f in by_id.values() if f.file_id not in manual], usable)
+    for component in components:
+        if len(component) > 1:
+            rows |= {row.file_id: row for row in _place(component, by_id)}
+    bounds = [
+        (file.first_ns + row.offset_ns, file.last_ns + row.offset_ns)
+        for row in rows.values()
+        if (file := by_id[row.file_id]).first_ns is not None and file.last_ns is not None and row.offset_ns is not None
+    ]
+    span = (min(b[0] for b in bounds), max(b[1] for b in bounds)) if bounds else None
+    for file_id, file in by_id.items():
+        if file_id not in rows:
+            rows[file_id] = _alone(file, span)
+    return [rows[file_id] for file_id in sorted(rows)]

@@ -1,0 +1,151 @@
+"""The first step: capture files to raw tables on one clock."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ingest.capture import FileResult, read_capture
+from ingest.capture_yaml import CaptureNotes
+from ingest.writer import ParquetFile, to_arrow
+from pipeline.clock import Alignment, Edge, File, align
+from pipeline.database import Database, table_path
+from schemas.tables import TABLES, Table
+
+_ONCE = {"frames": "frame_id", "call_paths": "call_path_id"}
+_OWN_PROCESS_ONLY = {"metrics"}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What became of each file, and how each clock was placed."""
+
+    files: list[FileResult]
+    alignments: list[Alignment]
+
+
+def _clock_files(database: Database, results: Sequence[FileResult], notes: CaptureNotes) -> list[File]:
+    spans = " UNION ALL ".join(
+        f"SELECT file_id, min({column}) AS first_ns, max({column}) AS last_ns FROM {table.name} GROUP BY file_id"
+        for table in TABLES.values()
+        if table.layer == "raw"
+        for column in table.timestamps
+    )
+    seen = {
+        row[0]: row[1:]
+        for row in database.rows(f"SELECT file_id, min(first_ns), max(last_ns) FROM ({spans}) GROUP BY file_id")
+    }
+    pairs = database.rows(
+        "SELECT file_id, realtime_ns, monotonic_ns, boottime_ns, monotonic_raw_ns FROM clock_pairs"
+        " ORDER BY width_ns, realtime_ns"
+    )
+    column = {"monotonic": 2, "boottime": 3, "monotonic_raw": 4}
+    files = []
+    for result in results:
+        place = column.get(result.clock or "")
+        fitting = [row for row in pairs if place is not None and row[place] is not None]
+        own = [row for row in fitting if row[0] == result.file_id] or fitting
+        offset = own[0][1] - own[0][place] if own and place is not None else None
+        first, last = seen.get(result.file_id, (None, None))
+        files.append(
+            File(
+                result.file_id,
+                result.format,
+                result.clock or "unknown",
+                first,
+                last,
+                offset,
+                notes.of(result.path).get("clock_offset_ns"),
+            )
+        )
+    return files
+
+
+def _unified(table: Table) -> str:
+    """Select one raw table from the parts: times on the capture's clock, processes filled in."""
+    columns = []
+    for name in table.columns:
+        if name in table.timestamps:
+            columns.append(
+                f"t.{name} + coalesce(a.offset_ns, 0)"
+                f" + CASE WHEN a.drift_ratio = 0 OR a.drift_ratio IS NULL THEN 0"
+                f" ELSE (a.drift_ratio * (t.{name} - a.origin_ns))::BIGINT END AS {name}"
+            )
+        elif name == "clock_aligned":
+            columns.append("coalesce(a.clock_aligned, false) AS clock_aligned")
+        elif name == "process_id" and table.name not in _OWN_PROCESS_ONLY:
+            columns.append("coalesce(t.process_id, p.process_id) AS process_id")
+        elif name == "range_id":
+            columns.append("(t.file_id::BIGINT << 32) + t.event_index AS range_id")
+        elif name == "dump_index":
+            columns.append("coalesce(d.dump_index, t.dump_index) AS dump_index")
+        else:
+            columns.append(f't."{name}"')
+    sql = f"SELECT {', '.join(columns)} FROM {table.name} AS t"
+    if table.timestamps:
+        sql += " LEFT JOIN clock_alignments AS a USING (file_id)"
+    if "process_id" in table.columns:
+        sql += " LEFT JOIN file_processes AS p USING (file_id)"
+    if "dump_index" in table.columns:
+        sql += " LEFT JOIN (SELECT DISTINCT file_id, dump_index FROM dumps) AS d USING (file_id)"
+    if table.name == "memory_events":
+        sql += (
+            " LEFT JOIN dumps AS d ON d.file_id = t.file_id AND d.device_index = t.device_index"
+            " WHERE d.cutoff_ns IS NULL OR t.ts_ns IS NULL OR t.ts_ns < d.cutoff_ns"
+        )
+    if table.name in _ONCE:
+        sql += f" QUALIFY row_number() OVER (PARTITION BY {_ONCE[table.name]}) = 1"
+    return sql
+
+
+def _write_rows(table: Table, path: Path, rows: Sequence[Alignment]) -> None:
+    file = ParquetFile(table, path)
+    if rows:
+        file.write(to_arrow(table, {name: [getattr(row, name) for row in rows] for name in table.columns}))
+    file.close()
+
+
+def ingest(
+    files: Sequence[Path], root: Path, out: Path, progress: Callable[[str], None] = lambda line: None
+) -> IngestSummary:
+    """Read a capture's files into `out/tables/<raw table>.parquet` and `clock_alignments`.
+
+    `root` is the capture folder (or its only file), `out` the capture's output folder. Tables without rows are
+    not written. Raises BadInput when nothing could be read, OutputError when `out` can't be written.
+    """
+    work = out / ".leakpath-parts"
+    parts = work / "parts"
+    try:
+        results, notes = read_capture(files, root, parts, progress)
+        progress("putting files on one clock")
+        with Database(work / "duckdb") as database:
+            _unify(database, parts, out, results, notes)
+            alignments = [
+                Alignment(*row)
+                for row in database.rows(
+                    f"SELECT {', '.join(f.name for f in fields(Alignment))} FROM clock_alignments ORDER BY file_id"
+                )
+            ]
+        return IngestSummary(results, alignments)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _unify(database: Database, parts: Path, out: Path, results: Sequence[FileResult], notes: CaptureNotes) -> None:
+    raw = [table for table in TABLES.values() if table.layer == "raw"]
+    for table in raw:
+        database.view(table, sorted((parts / table.name).glob("*.parquet")))
+    for relation in ("file_processes", "clock_anchors", "clock_edges", "dumps"):
+        database.run("clock", relation)
+    edges = [Edge(*row) for row in database.rows(f"SELECT {', '.join(Edge._fields)} FROM clock_edges ORDER BY ALL")]
+    read = [result for result in results if result.row_count]
+    rows = align(_clock_files(database, read, notes), edges)
+    shutil.rmtree(out / "tables", ignore_errors=True)
+    path = table_path(out, "clock_alignments")
+    _write_rows(TABLES["clock_alignments"], path, rows)
+    database.view(TABLES["clock_alignments"], [path])
+    for table in raw:
+        if any((parts / table.name).glob("*.parquet")):
+            database.write(table, table_path(out, table.name), select=_unified(table))

@@ -1,0 +1,37 @@
+# Helpers of the rules: where things lie, and what the run's configuration says of a capture.
+CAPTURES = config.get("captures", {})
+TABLES = config.get("tables", {"ingest": [], "analyze": []})
+CODE = config.get("code", {"data": "", "report": ""})
+SETTINGS = config.get("settings", "")
+
+
+wildcard_constraints:
+    capture=r"[A-Za-z0-9_][A-Za-z0-9._-]*",
+
+
+def capture_inputs(wildcards):
+    """Files of the capture. Their content decides, by the digest in params: a new time alone changes nothing."""
+    found = CAPTURES[wildcards.capture]["files"]
+    return [ancient(path.replace("{", "{{").replace("}", "}}")) for path in found]
+
+
+def capture_digest(wildcards):
+    return CAPTURES[wildcards.capture]["digest"]
+
+
+def tables(stage):
+    """Tables that a stage writes, as patterns."""
+    return [f"{{capture}}/tables/{name}.parquet" for name in TABLES[stage]]
+
+
+def reports():
+    return [f"{name}/report.html" for name in CAPTURES]
+
+
+def index_files():
+    return ["leakpath.duckdb", "index.html"] if CAPTURES else []
+
+
+def memory(base_mb, factor):
+    """Memory in MB that grows with the input's size, and with each try."""
+    return lambda wildcards, input, attempt: int((base_mb + factor * input.size_mb) * attempt)

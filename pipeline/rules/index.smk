@@ -1,0 +1,17 @@
+# All captures of OUT together: one database of views and one page.
+rule index:
+    input:
+        reports(),
+        findings=[f"{name}/findings.json" for name in CAPTURES],
+    output:
+        "leakpath.duckdb",
+        "index.html",
+    log:
+        ".leakpath/logs/index.log",
+    params:
+        code=CODE["report"],
+    threads: 1
+    resources:
+        mem_mb=1000,
+    shell:
+        "exec leakpath --events index . 2> {log}"

@@ -1,0 +1,94 @@
+"""What `leakpath run` keeps in OUT/.leakpath: names of captures, states of their files, the run's configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ingest.writer import write_atomic
+from pipeline.fingerprints import FileState, code_digests, digest_of, file_states
+from pipeline.inputs import STATE, Capture
+from schemas.config import Config
+from schemas.tables import TABLES
+
+RUN_CONFIG = f"{STATE}/run.json"
+SETTINGS = f"{STATE}/settings.json"
+
+STAGE_TABLES = {
+    "ingest": [name for name, table in TABLES.items() if table.layer == "raw" or name == "clock_alignments"],
+    "analyze": [name for name, table in TABLES.items() if table.layer != "raw" and name != "clock_alignments"],
+}
+"""Tables each stage writes; together all of them."""
+
+
+def _write_json(path: Path, data: Any) -> None:
+    """Write plain data, and leave the file alone when it says so already."""
+    text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == text:
+            return
+    write_atomic(path, text)
+
+
+def _known(out: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((out / STATE / "captures").glob("*.json")):
+        # A state that can't be read is as good as none: names and digests are made anew.
+        with contextlib.suppress(OSError, ValueError):
+            data = orjson.loads(path.read_bytes())
+            if isinstance(data, dict) and isinstance(data.get("root"), str):
+                found[path.stem] = data
+    return found
+
+
+def known_names(out: Path) -> dict[str, Path]:
+    """Captures that earlier runs wrote to OUT: name to root."""
+    return {name: Path(data["root"]) for name, data in _known(out).items()}
+
+
+def _states(data: Mapping[str, Any] | None) -> dict[Path, FileState]:
+    try:
+        return {Path(path): FileState(*state) for path, state in (data or {}).get("files", {}).items()}
+    except (TypeError, AttributeError):
+        return {}
+
+
+def _link(out: Path, capture: Capture) -> str:
+    """Make the capture reachable by a path below OUT, so that every path of the workflow is relative to it."""
+    link = out / STATE / "inputs" / capture.name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink() or link.readlink() != capture.root:
+        partial = link.with_name(f".{link.name}.{os.getpid()}.partial")
+        partial.unlink(missing_ok=True)
+        partial.symlink_to(capture.root)
+        partial.replace(link)
+    return link.relative_to(out).as_posix()
+
+
+def write_state(out: Path, captures: Sequence[Capture], config: Config) -> None:
+    """Write what the workflow needs to know. Raises BadInput, OutputError."""
+    known = _known(out)
+    entries: dict[str, Any] = {}
+    for capture in captures:
+        states = file_states(capture.files, _states(known.get(capture.name)))
+        _write_json(
+            out / STATE / "captures" / f"{capture.name}.json",
+            {"root": str(capture.root), "files": {str(path): list(state) for path, state in states.items()}},
+        )
+        link = _link(out, capture)
+        below = {path: "" if path == capture.root else path.relative_to(capture.root).as_posix() for path in states}
+        entries[capture.name] = {
+            "files": [f"{link}/{below[path]}".rstrip("/") for path in states],
+            "digest": digest_of([[below[path] or path.name, state.digest] for path, state in states.items()]),
+        }
+    settings = config.to_dict()
+    _write_json(out / SETTINGS, settings)
+    _write_json(
+        out / RUN_CONFIG,
+        {"captures": entries, "tables": STAGE_TABLES, "code": code_digests(), "settings": digest_of(settings)},
+    )

@@ -1,0 +1,188 @@
+"""The analysis' settings, defined once: the JSON Schema, docs/config.md and the checks are derived from here.
+
+Every threshold of the method is a field with its default. `load_config` merges a YAML file over the
+defaults; what it does not name keeps its default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from schemas.documents import read_document
+
+_JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
+
+
+def _setting(
+    default: Any, sentence: str, *, unit: str = "", minimum: float | None = None, maximum: float | None = None
+) -> Any:
+    metadata = {"sentence": sentence, "unit": unit, "minimum": minimum, "maximum": maximum}
+    if isinstance(default, tuple):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class LeakSettings:
+    """When survivors count as a leak."""
+
+    min_growth_bytes: int = _setting(
+        1024, "Growth over the whole capture below which live bytes count as level.", unit="bytes", minimum=0
+    )
+    min_age_epochs: int = _setting(3, "Epochs that the older survivors must have outlived.", unit="count", minimum=1)
+    min_epochs: int = _setting(4, "Fewer epochs than this allow no judgement of growth.", unit="count", minimum=2)
+    max_p_value: float = _setting(
+        0.01,
+        "Highest p-value at which a rise of live bytes counts (Mann–Kendall; exact permutation with few epochs).",
+        unit="ratio",
+        minimum=0,
+        maximum=1,
+    )
+    attribute_max_p_value: float = _setting(
+        0.01,
+        "Highest p-value (Fisher's exact test) at which a request attribute tells leaking epochs from the rest.",
+        unit="ratio",
+        minimum=0,
+        maximum=1,
+    )
+    time_windows: int = _setting(
+        20, "Equal time windows to judge over when nothing in the capture repeats.", unit="count", minimum=4
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RootCauseSettings:
+    """What the root-cause rules look for."""
+
+    kv_cache_frames: tuple[str, ...] = _setting(
+        (
+            "DynamicCache",
+            "DynamicLayer",
+            "StaticCache",
+            "HybridCache",
+            "SlidingWindowCache",
+            "QuantizedCache",
+            "cache_utils.py",
+            "KVCache",
+            "kv_cache",
+            "PagedAttention",
+            "BlockManager",
+            "CacheEngine",
+            "MHATokenToKVPool",
+            "past_key_value",
+        ),
+        "Parts of a function, file or class name that name a key/value cache of a serving framework.",
+    )
+    context_min_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "Device memory of a process without allocator activity from which it counts as an idle context.",
+        unit="bytes",
+        minimum=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Joins of allocations with calls, ranges and requests."""
+
+    max_rows_per_allocation: int = _setting(
+        64,
+        "Rows a join may yield for each allocation before it fails instead of filling the disk.",
+        unit="count",
+        minimum=1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSettings:
+    """Series that are thinned for the report."""
+
+    max_points: int = _setting(
+        4000,
+        "Points kept of each series of live bytes; peaks and the last point are always kept.",
+        unit="count",
+        minimum=10,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings of `leakpath analyze` and `leakpath run`, one section a field."""
+
+    leaks: LeakSettings = field(default_factory=LeakSettings)
+    root_causes: RootCauseSettings = field(default_factory=RootCauseSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    series: SeriesSettings = field(default_factory=SeriesSettings)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """The settings as plain nested data, ready for JSON or YAML."""
+        return {
+            section.name: {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in dataclasses.asdict(getattr(self, section.name)).items()
+            }
+            for section in dataclasses.fields(self)
+        }
+
+
+def sections() -> dict[str, Any]:
+    """Section name to its settings class, in order."""
+    return {name: kind for name, kind in get_type_hints(Config).items() if name in Config.__dataclass_fields__}
+
+
+def _property(setting: dataclasses.Field[Any], kind: Any) -> dict[str, Any]:
+    unit = f" Unit: {setting.metadata['unit']}." if setting.metadata["unit"] else ""
+    found: dict[str, Any] = {"description": setting.metadata["sentence"] + unit}
+    if get_origin(kind) is tuple:
+        item = _JSON_TYPES[get_args(kind)[0]]
+        default = list(setting.default_factory())  # type: ignore[misc]
+        found |= {"type": "array", "items": {"type": item, "minLength": 1}, "default": default}
+    else:
+        found |= {"type": _JSON_TYPES[kind], "default": setting.default}
+    return found | {
+        name: setting.metadata[name] for name in ("minimum", "maximum") if setting.metadata[name] is not None
+    }
+
+
+@cache
+def config_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the configuration file."""
+    properties: dict[str, Any] = {}
+    for name, kind in sections().items():
+        hints = get_type_hints(kind)
+        properties[name] = {
+            "type": "object",
+            "description": (kind.__doc__ or "").strip(),
+            "additionalProperties": False,
+            "properties": {
+                setting.name: _property(setting, hints[setting.name]) for setting in dataclasses.fields(kind)
+            },
+        }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "leakpath configuration",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+    }
+
+
+def config_from(data: dict[str, Any]) -> Config:
+    """Settings from checked plain data over the defaults."""
+    built = {}
+    for name, kind in sections().items():
+        given = data.get(name) or {}
+        built[name] = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    return Config(**built)
+
+
+def load_config(path: Path | None) -> Config:
+    """Settings of a YAML or JSON file over the defaults; the defaults alone for None.
+
+    Raises BadInput with the place and the reason when the file is missing, no YAML, or against the schema.
+    """
+    return Config() if path is None else config_from(read_document(path, config_schema()))
