@@ -12,6 +12,8 @@ import click
 
 from pipeline import commands
 from pipeline.failures import exit_code_of
+from pipeline.lifeline import hold_lifeline
+from pipeline.progress import event, set_mode
 
 _FIRST = ("run", "ingest", "analyze", "report", "index", "query")
 
@@ -40,7 +42,10 @@ class LeakpathGroup(click.Group):
             code = super().main(args=args, prog_name=prog_name or "leakpath", standalone_mode=False, **extra)
         except BaseException as error:
             code = exit_code_of(error)
-        sys.exit(code if isinstance(code, int) else 0)
+        code = code if isinstance(code, int) else 0
+        if not code:
+            event("done")
+        sys.exit(code)
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -55,7 +60,8 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
-def cli() -> None:
+@click.option("--events", is_flag=True, help="Progress and errors as JSON lines on stderr, for programs.")
+def cli(events: bool) -> None:
     """Offline post-mortem of GPU memory.
 
     Takes the captures of a run, puts them on one clock, rebuilds the life of every allocation, and says
@@ -64,6 +70,9 @@ def cli() -> None:
     Exit codes: 0 done, 2 wrong usage, 3 input that can't be used, 4 output that can't be written,
     5 a fault of leakpath itself.
     """
+    hold_lifeline()
+    set_mode("events" if events else "lines")
+    event("start")
 
 
 def main() -> None:

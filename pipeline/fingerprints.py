@@ -70,9 +70,7 @@ def _sources(packages: Iterable[str]) -> list[Path]:
         for path in (_PACKAGES / package).rglob("*")
         if path.suffix in _SOURCES and "__pycache__" not in path.parts and path.is_file()
     ]
-    return sorted(
-        path for path in files if not path.relative_to(_PACKAGES).as_posix().startswith(_NOT_ANALYSIS)
-    )
+    return sorted(path for path in files if not path.relative_to(_PACKAGES).as_posix().startswith(_NOT_ANALYSIS))
 
 
 def code_digests() -> dict[str, str]:

@@ -16,6 +16,7 @@ from ingest.errors import BadInput, OutputError
 STATE = ".leakpath"
 NOTES = "capture.yaml"
 MAX_FILES = 20_000
+_RESERVED = ("leakpath.duckdb", "index.html")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -67,7 +68,7 @@ def _refuse(error: OSError) -> None:
 
 def safe_name(text: str) -> str:
     """`text` as a folder name that needs no quoting anywhere; never empty, hidden or an option."""
-    return _UNSAFE.sub("_", text).strip("_").lstrip(".-")[:100] or "capture"
+    return _UNSAFE.sub("_", text).strip("_.-")[:100].rstrip("_.-") or "capture"
 
 
 def name_captures(roots: Sequence[Path], known: Mapping[str, Path]) -> dict[Path, str]:
@@ -78,12 +79,13 @@ def name_captures(roots: Sequence[Path], known: Mapping[str, Path]) -> dict[Path
     """
     names = {root: name for name, root in known.items()}
     taken = {name.lower(): root for name, root in known.items() if root.exists()}
+    taken |= dict.fromkeys(_RESERVED, Path())
     for root in roots:
         if names.get(root) is not None and taken.get(names[root].lower()) == root:
             continue
         parts = [part for part in root.parts if part != root.anchor] or ["root"]
         candidates = [safe_name("_".join(parts[-depth:])) for depth in range(1, min(4, len(parts) + 1))]
-        candidates.append(f"{candidates[0]}_{hashlib.blake2b(os.fsencode(root), digest_size=4).hexdigest()}")
+        candidates.append(f"{candidates[0][:80]}_{hashlib.blake2b(os.fsencode(root), digest_size=4).hexdigest()}")
         names[root] = next(name for name in candidates if taken.get(name.lower(), root) == root)
         taken[names[root].lower()] = root
     return {root: names[root] for root in roots}
@@ -97,8 +99,7 @@ def find_captures(paths: Sequence[Path], known: Mapping[str, Path]) -> list[Capt
     captures: dict[Path, Capture] = {}
     for path, files in listed.items():
         root = roots[path]
-        resolved = (root,) if files == (path,) else tuple(root / file.relative_to(path) for file in files)
-        captures.setdefault(root, Capture(names[root], root, resolved))
+        captures.setdefault(root, Capture(names[root], root, _resolved(path, files)))
     return list(captures.values())
 
 
@@ -129,7 +130,12 @@ def prepare_out(out: Path, captures: Sequence[Capture]) -> Path:
 
 def one_capture(paths: Sequence[Path], name: str | None) -> Capture:
     """A capture of all `paths` together: one folder, or files that share a root. Raises BadInput."""
-    files = [file.resolve() if path.is_file() else file for path in paths for file in capture_files(path)]
-    resolved = [path.resolve() for path in paths]
-    root = resolved[0] if len(paths) == 1 else Path(os.path.commonpath([path.parent for path in files])).resolve()
-    return Capture(safe_name(name or root.name), root, tuple(dict.fromkeys(file.resolve() for file in files)))
+    files = [file for path in paths for file in _resolved(path, capture_files(path))]
+    root = paths[0].resolve() if len(paths) == 1 else Path(os.path.commonpath([file.parent for file in files]))
+    return Capture(safe_name(name or root.name), root, tuple(dict.fromkeys(files)))
+
+
+def _resolved(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
+    """The files below the resolved root; links inside a folder keep their name."""
+    root = path.resolve()
+    return tuple(root if file == path else root / file.relative_to(path) for file in files)

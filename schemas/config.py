@@ -139,7 +139,8 @@ def _property(setting: dataclasses.Field[Any], kind: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"description": setting.metadata["sentence"] + unit}
     if get_origin(kind) is tuple:
         item = _JSON_TYPES[get_args(kind)[0]]
-        default = list(setting.default_factory())  # type: ignore[misc]
+        assert callable(setting.default_factory)
+        default = list(setting.default_factory())
         found |= {"type": "array", "items": {"type": item, "minLength": 1}, "default": default}
     else:
         found |= {"type": _JSON_TYPES[kind], "default": setting.default}

@@ -6,12 +6,12 @@ rule ingest:
         tables("ingest"),
     log:
         ".leakpath/logs/{capture}.ingest.log",
-    params:
-        files=capture_digest,
-        code=CODE["data"],
     threads: 1
     resources:
         mem_mb=memory(1500, 4),
+    params:
+        files=capture_digest,
+        code=CODE["data"],
     shell:
         "exec leakpath --events ingest .leakpath/inputs/{wildcards.capture} --name {wildcards.capture} --out ."
         " 2> {log}"
@@ -25,12 +25,12 @@ rule analyze:
         tables("analyze"),
     log:
         ".leakpath/logs/{capture}.analyze.log",
-    params:
-        settings=SETTINGS,
-        code=CODE["data"],
     threads: 2
     resources:
         mem_mb=memory(1500, 8),
+    params:
+        settings=SETTINGS,
+        code=CODE["data"],
     shell:
         "exec leakpath --events analyze {wildcards.capture} --config {input.config} 2> {log}"
 
@@ -45,10 +45,10 @@ rule report:
         flamegraphs=directory("{capture}/flamegraphs"),
     log:
         ".leakpath/logs/{capture}.report.log",
-    params:
-        code=CODE["report"],
     threads: 1
     resources:
         mem_mb=memory(1500, 4),
+    params:
+        code=CODE["report"],
     shell:
         "exec leakpath --events report {wildcards.capture} 2> {log}"

@@ -8,10 +8,10 @@ rule index:
         "index.html",
     log:
         ".leakpath/logs/index.log",
-    params:
-        code=CODE["report"],
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        code=CODE["report"],
     shell:
         "exec leakpath --events index . 2> {log}"
