@@ -36,7 +36,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
+        data = self._stream.read1(len(buffer))  # type: ignore[attr-defined]
         self._seen += len(data)
         if self._seen > self._limit:
             raise UnsafeInput(
@@ -100,7 +100,9 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
     head = bytearray()
     with open_bytes(path) as stream:
         try:
-            while len(head) < size and (part := stream.read(min(4096, size - len(head)))):
+            # read1: a read that runs into damage would take the good bytes before it along.
+            reader = cast("io.BufferedReader", stream)
+            while len(head) < size and (part := reader.read1(min(4096, size - len(head)))):
                 head += part
         except DAMAGED_STREAM:
             pass
