@@ -1,0 +1,89 @@
+"""Builds all reports of a capture from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from ingest.errors import BadInput
+from ingest.writer import write_atomic
+from reports.callstacks import GRAPHS, TITLES, Graph, Stacks, read_stacks
+from reports.findings_file import write_findings
+from reports.models.report import read_report
+from reports.models.timeline import LEVEL_LABELS
+from reports.models.verdict import Verdict
+from reports.render import render_html
+from reports.source import CaptureTables
+from reports.speedscope import Profile, write_speedscope
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """What `build_report` wrote, and the verdict it came to."""
+
+    html: Path
+    findings: Path
+    flamegraphs: tuple[Path, ...]
+    verdict: Verdict
+
+
+def build_report(capture_dir: Path, *, title: str | None = None) -> ReportFiles:
+    """Write report.html, findings.json and flamegraphs/ into `capture_dir`, from its tables/ folder.
+
+    Absent, empty and unreadable tables are shown as such. The same tables give the same bytes. Raises
+    BadInput when there is no tables folder and OutputError when a file can't be written.
+    """
+    version = _version()
+    with CaptureTables(capture_dir) as tables:
+        report = read_report(tables, title=title)
+        html, findings = capture_dir / "report.html", capture_dir / "findings.json"
+        flamegraphs = []
+        for graph in GRAPHS:
+            path = capture_dir / "flamegraphs" / f"{graph}.speedscope.json"
+            name = f"{TITLES[graph]}, {report.capture}"
+            write_atomic(path, write_speedscope(name, _profiles(tables, graph), f"leakpath {version}"))
+            flamegraphs.append(path)
+        write_atomic(findings, write_findings(tables, report.verdict, version))
+        write_atomic(html, render_html(report, version))
+    return ReportFiles(html, findings, tuple(flamegraphs), report.verdict)
+
+
+def capture_folders(out: Path) -> list[Path]:
+    """Analysed captures under `out`, by name: `out` itself when it has tables, else its subfolders that do.
+
+    Raises BadInput when there is none.
+    """
+    if not out.is_dir():
+        raise BadInput("no such folder", where=str(out), todo="give the OUT folder of `leakpath run`")
+    if (out / "tables").is_dir():
+        return [out]
+    found = sorted(folder for folder in out.iterdir() if (folder / "tables").is_dir())
+    if not found:
+        raise BadInput(
+            "no analysed capture in here",
+            where=str(out),
+            todo="run `leakpath run CAPTURE --out OUT` first, then give OUT",
+        )
+    return found
+
+
+def _profiles(tables: CaptureTables, graph: Graph) -> Iterator[Profile]:
+    for stacks in read_stacks(tables, graph):
+        yield Profile(_name(graph, stacks), "none" if graph == "churn_count" else "bytes", stacks.samples)
+
+
+def _name(graph: Graph, stacks: Stacks) -> str:
+    places = [LEVEL_LABELS.get(stacks.level, stacks.level).split(" (")[0]]
+    places += [f"process {stacks.process_id}"] if stacks.process_id is not None else []
+    places += [f"device {stacks.device_index}"] if stacks.device_index is not None else []
+    return f"{TITLES[graph]}: {', '.join(places)}" + (f" ({stacks.note})" if stacks.note else "")
+
+
+def _version() -> str:
+    try:
+        return installed_version("leakpath")
+    except PackageNotFoundError:
+        return "not installed"

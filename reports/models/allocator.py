@@ -1,0 +1,81 @@
+"""State of the caching allocator at the last dump: what it reserved and what it can still give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reports.source import CaptureTables, Row
+from reports.text import tidy
+
+MAX_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """Segments of one process, device, pool and type; `place` is None for the row that sums the rest. Bytes."""
+
+    place: str | None
+    segments_count: int | None
+    reserved_bytes: int | None
+    allocated_bytes: int | None
+    pending_bytes: int | None
+    free_bytes: int | None
+    free_count: int | None
+    largest_free_bytes: int | None
+
+    @property
+    def scatter_ratio(self) -> float | None:
+        """1 − largest free block / all free bytes: 0 when the free bytes are one block. None with nothing free."""
+        if not self.free_bytes or self.largest_free_bytes is None:
+            return None
+        return 1 - self.largest_free_bytes / self.free_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorState:
+    """All pools together, then one row a pool, the largest first."""
+
+    total: PoolState
+    pools: tuple[PoolState, ...]
+
+
+def read_allocator(tables: CaptureTables) -> AllocatorState | None:
+    """Allocator state of the last dump; None when no snapshot with segments was captured."""
+    rows = tables.query("allocator_pools", limit=MAX_ROWS)
+    if not rows:
+        return None
+    total = _state("all pools", rows[0], "all_")
+    pools = [_state(_place(row), row) for row in rows]
+    if rows[0]["pools"] > len(rows):
+        pools.append(_rest(total, pools))
+    return AllocatorState(total, tuple(pools))
+
+
+def _place(row: Row) -> str:
+    names = (("process", "process_id"), ("device", "device_index"), ("pool", "pool_id"))
+    parts = [f"{name} {tidy(row[key], 40)}" for name, key in names if row[key] is not None]
+    return ", ".join([*parts, *([f"{tidy(row['segment_type'], 20)} segments"] if row["segment_type"] else [])]) or "all"
+
+
+_COLUMNS = ("segments", "reserved", "allocated", "pending", "free", "free_count", "largest")
+
+
+def _state(place: str, row: Row, prefix: str = "") -> PoolState:
+    values = [row[prefix + name] for name in _COLUMNS]
+    return PoolState(place, *(None if value is None else int(value) for value in values))
+
+
+def _rest(total: PoolState, shown: list[PoolState]) -> PoolState:
+    def left(name: str) -> int:
+        return (getattr(total, name) or 0) - sum(getattr(pool, name) or 0 for pool in shown)
+
+    return PoolState(
+        None,
+        left("segments_count"),
+        left("reserved_bytes"),
+        left("allocated_bytes"),
+        left("pending_bytes"),
+        left("free_bytes"),
+        left("free_count"),
+        None,
+    )

@@ -1,0 +1,195 @@
+"""Suspects with their leak paths, and the groups of survivors that were looked at and let go."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reports.models.attributes import Attributes, read_attributes
+from reports.models.causes import Cause, cause_label, read_causes
+from reports.source import CaptureTables, Row
+from reports.text import tidy, tidy_middle
+
+MAX_SUSPECTS = 10
+MAX_GROUPS = 20
+MAX_FRAMES = 60  # of a leak path; the middle goes first
+MAX_HOLDERS = 12
+
+_LIBRARY = re.compile(r"site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::")
+_LEVEL_NOUNS = {"tensor": "tensor", "segment": "segment", "driver": "driver allocation", "host": "host allocation"}
+_EPOCH_NOUNS = {"range_family": "range", "range family": "range"}
+
+
+@dataclass(frozen=True, slots=True)
+class PathFrame:
+    """One frame of a leak path; `is_library` marks those outside the user's own code."""
+
+    text: str
+    is_library: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Survivors of one epoch or request; `name` is None for the row of all others."""
+
+    name: str | None
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One growing group of survivors, with all that a card shows. Bytes and counts are the table's own."""
+
+    suspect_id: int
+    suspect_rank: int | None
+    cause: str
+    noun: str
+    epoch_noun: str
+    reason: str
+    confidence: float | None
+    retained_count: int
+    retained_bytes: int
+    requested_bytes: int | None
+    bounds: tuple[int, int] | None
+    growth_per_epoch: float | None
+    growth_per_hour: float | None
+    epochs_count: int | None
+    surviving_epochs_count: int | None
+    place: str
+    member_count: int | None
+    frames: tuple[PathFrame, ...]
+    own_frame: str
+    range_path: str
+    attribute: str
+    attribute_lift: float | None
+    attribute_p_value: float | None
+    attributes: Attributes | None
+    holders: tuple[Holder, ...]
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """One group that is no suspect; `verdict` is None for the row that sums the rest."""
+
+    verdict: str | None
+    reason: str
+    level: str
+    where: str
+    retained_count: int
+    retained_bytes: int
+    group_count: int = 1
+
+
+def read_suspects(tables: CaptureTables) -> tuple[list[Suspect], LetGo | None]:
+    """Growing groups by rank, at most `MAX_SUSPECTS`, and a row that sums the others."""
+    rows = tables.rows(
+        "SELECT * FROM leak_suspects WHERE verdict = 'growing'"
+        " ORDER BY suspect_rank NULLS LAST, retained_bytes DESC, suspect_id LIMIT $limit",
+        {"limit": MAX_SUSPECTS},
+    )
+    return [_suspect(tables, row) for row in rows], _rest(tables, "verdict = 'growing'", rows)
+
+
+def read_let_go(tables: CaptureTables) -> tuple[list[LetGo], LetGo | None]:
+    """Groups with another verdict by bytes kept, at most `MAX_GROUPS`, and a row that sums the others."""
+    rows = tables.rows(
+        "SELECT * FROM leak_suspects WHERE verdict <> 'growing' ORDER BY retained_bytes DESC, suspect_id LIMIT $limit",
+        {"limit": MAX_GROUPS},
+    )
+    groups = [
+        LetGo(
+            tidy(row["verdict"], 30).replace("_", "-"),
+            tidy(row["verdict_reason"], 400),
+            tidy(row["level"], 20),
+            _own_frame(_frames(row["leak_path"])) or tidy_middle(row["range_path"]) or "no call path",
+            row["retained_count"],
+            row["retained_bytes"],
+        )
+        for row in rows
+    ]
+    return groups, _rest(tables, "verdict <> 'growing'", rows)
+
+
+def _rest(tables: CaptureTables, condition: str, shown: list[Row]) -> LetGo | None:
+    (total,) = tables.rows(
+        "SELECT count(*) AS n, coalesce(sum(retained_count), 0)::BIGINT AS kept,"
+        f" coalesce(sum(retained_bytes), 0)::BIGINT AS bytes FROM leak_suspects WHERE {condition}"
+    )
+    if total["n"] == len(shown):
+        return None
+    count = total["kept"] - sum(row["retained_count"] for row in shown)
+    size = total["bytes"] - sum(row["retained_bytes"] for row in shown)
+    return LetGo(None, "", "", "", count, size, total["n"] - len(shown))
+
+
+def _suspect(tables: CaptureTables, row: Row) -> Suspect:
+    frames = _frames(row["leak_path"])
+    low, high = row["retained_bytes_low"], row["retained_bytes_high"]
+    kind = tidy(row["epoch_kind"] or "epoch", 40)
+    place = [f"{name} {row[key]}" for name, key in _PLACES if row[key] is not None]
+    return Suspect(
+        suspect_id=row["suspect_id"],
+        suspect_rank=row["suspect_rank"],
+        cause=cause_label(row["root_cause"]),
+        noun=_LEVEL_NOUNS.get(row["level"], tidy(row["level"], 30) + " allocation"),
+        epoch_noun=_EPOCH_NOUNS.get(kind, kind.replace("_", " ")),
+        reason=tidy(row["verdict_reason"], 1000),
+        confidence=row["confidence"],
+        retained_count=row["retained_count"],
+        retained_bytes=row["retained_bytes"],
+        requested_bytes=row["retained_requested_bytes"],
+        bounds=None if low is None or high is None or low == high else (low, high),
+        growth_per_epoch=row["growth_bytes_per_epoch"],
+        growth_per_hour=row["growth_bytes_per_hour"],
+        epochs_count=row["epochs_count"],
+        surviving_epochs_count=row["surviving_epochs_count"],
+        place=", ".join(place),
+        member_count=row["member_count"],
+        frames=frames,
+        own_frame=_own_frame(frames),
+        range_path=tidy(row["range_path"], 300),
+        attribute=tidy(row["attribute"], 120),
+        attribute_lift=row["attribute_lift"],
+        attribute_p_value=row["attribute_p_value"],
+        attributes=read_attributes(tables, row["suspect_id"], row["process_id"], row["attribute"]),
+        holders=_holders(tables, row["suspect_id"], row["process_id"]),
+        causes=tuple(read_causes(tables, row["suspect_id"])[0]),
+    )
+
+
+_PLACES = (("rank", "rank"), ("process", "process_id"), ("device", "device_index"))
+
+
+def _frames(leak_path: str | None) -> tuple[PathFrame, ...]:
+    """Frames root to leaf, at most `MAX_FRAMES` with the middle cut."""
+    lines = [line for line in (leak_path or "").split("\n") if line.strip()]
+    head = MAX_FRAMES // 3
+    cut = len(lines) - MAX_FRAMES
+    if cut > 0:
+        lines = [*lines[:head], f"… {cut + 1} frames not shown …", *lines[len(lines) - (MAX_FRAMES - head - 1) :]]
+    return tuple(PathFrame(tidy_middle(line, 160), bool(_LIBRARY.search(line[:4096]))) for line in lines)
+
+
+def _own_frame(frames: tuple[PathFrame, ...]) -> str:
+    """The last frame of the user's own code, else the leaf: where a person starts to look."""
+    own = [frame.text for frame in frames if not frame.is_library]
+    return own[-1] if own else frames[-1].text if frames else ""
+
+
+def _holders(tables: CaptureTables, suspect_id: int, process_id: int | None) -> tuple[Holder, ...]:
+    rows = tables.query("holders", suspect_id=suspect_id, process_id=process_id, limit=MAX_HOLDERS)
+    holders = [Holder(_holder_name(row), row["n"], row["bytes"]) for row in rows]
+    if rows and rows[0]["holders"] > len(rows):
+        n = rows[0]["all_n"] - sum(h.count for h in holders)
+        holders.append(Holder(None, n, rows[0]["all_bytes"] - sum(h.bytes for h in holders)))
+    return tuple(holders)
+
+
+def _holder_name(row: Row) -> str:
+    if row["request_id"] is not None:
+        return f"request {tidy(row['request_id'], 60)}"
+    if row["epoch_name"] is not None:
+        return tidy(row["epoch_name"], 60)
+    return f"epoch {row['epoch_index']}" if row["epoch_index"] is not None else "no epoch"
