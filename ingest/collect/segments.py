@@ -44,18 +44,23 @@ def read_segments(file: BinaryIO) -> Iterator[tuple[str, pa.Table]]:
 
     Raises ValueError when a segment is not of this format and version.
     """
-    while True:
+    is_torn = False
+    while not is_torn:
+        batches = []
         try:
             reader = pa.ipc.open_stream(file)
-            table = reader.read_all()
+            for batch in reader:
+                batches.append(batch)
         except (pa.ArrowInvalid, OSError):
-            return
+            is_torn = True
+            if not batches:
+                return
         metadata = reader.schema.metadata or {}
         found = (metadata.get(b"format", b"").decode(), metadata.get(b"version", b"").decode())
         if found != (FORMAT, VERSION):
             raise ValueError(
                 f"a segment of format {found[0]!r} version {found[1]!r}, not {FORMAT!r} version {VERSION!r}"
             )
-        if not table.num_rows:  # no segment is written empty: the file was cut behind the schema
+        if not batches:  # no segment is written empty: the file was cut behind the schema
             return
-        yield metadata[b"kind"].decode(), table
+        yield metadata[b"kind"].decode(), pa.Table.from_batches(batches)
