@@ -59,8 +59,8 @@ def formats_page() -> str:
     """docs/formats.md from the importer registry."""
     lines = [
         "# Capture formats\n",
-        "Files are recognised by their content, never by their name alone; `.gz` and `.zst` are read as they are. What a",
-        "file holds beyond its format's columns is counted in `diagnostics`, and so is what is damaged.\n",
+        "Files are recognised by their content, never by their name alone; `.gz` and `.zst` are read as they are.",
+        "What is damaged or left out is counted in `diagnostics`.\n",
         "| format | what it is | made by | versions | clock | tables |",
         "|---|---|---|---|---|---|",
     ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO
@@ -23,14 +26,13 @@ _SHOWN_ROWS = 1000
 _MAX_CELL = 60
 
 
-def _folder_sql(out: Path) -> str:
-    text = f"{out}/"
-    for wild in "[*?":
-        text = text.replace(wild, f"[{wild}]")
-    return "'" + text.replace("'", "''") + "'"
+def _pattern(folder: Path) -> str:
+    """The folder with a slash at its end, and nothing in it that a glob would take for a wildcard."""
+    return re.sub(r"([*?\[])", r"[\1]", f"{folder}/")
 
 
-def open_tables(out: Path) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def open_tables(out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked-down connection with a view a table over all captures of OUT, `capture` as first column.
 
     `out` may be one capture's folder as well. Raises BadInput when it holds no tables.
@@ -40,13 +42,21 @@ def open_tables(out: Path) -> duckdb.DuckDBPyConnection:
         folder = folder.parent
     if not captures_in(folder):
         raise BadInput("no capture's tables in it", where=str(out), todo="give the OUT of `leakpath run`")
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    for name in present_tables(folder):
-        connection.execute(view_sql(name, TABLES[name].columns, _folder_sql(folder)))
-    connection.execute("SET allowed_directories = [?]", [f"{folder}/"])
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
+    pattern = _pattern(folder)
+    literal = "'" + pattern.replace("'", "''") + "'"
+    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with tempfile.TemporaryDirectory(prefix="leakpath-query-") as spill:
+        connection = duckdb.connect(config={**settings, "temp_directory": spill})
+        try:
+            for name in present_tables(folder):
+                connection.execute(view_sql(name, TABLES[name].columns, literal))
+            # DuckDB holds both the pattern and the files it finds against this list.
+            connection.execute("SET allowed_directories = [?, ?]", [f"{folder}/", pattern])
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            yield connection
+        finally:
+            connection.close()
 
 
 def ask(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:

@@ -9,7 +9,6 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from ingest.collect import summary
 from ingest.collect.nvml import NvmlSampler
 from ingest.collect.session import Session, new_output
 
@@ -117,6 +116,8 @@ def nvml(session: Session, out: Path, period: float, duration: float | None, tar
             sampler.wait(duration)
     except KeyboardInterrupt:
         pass
+    from ingest.collect import summary
+
     click.echo(summary.of_nvml(sampler), err=True)
     sys.exit(1 if sampler.failure else 0)
 
@@ -135,6 +136,8 @@ def _go(session: Session, target: Target) -> NoReturn:
         with collect.make_context("leakpath collect", list(target[2:]), obj=session) as context:
             collect.invoke(context)
     code = session.run(target)
+    from ingest.collect import summary
+
     for line in summary.of_session(session):
         click.echo(line, err=True)
     sys.exit(code)
