@@ -144,6 +144,8 @@ class _Reader:
             self._count("negative_values", f"first at line {number}")
             return
         meaning = meaning_of(call)
+        # A free does not know its size and the script prints 0 for it.
+        is_unsized = meaning is not None and meaning.action in ("free", "release") and size == 0
         if meaning is None:
             self._sink.count("unknown_calls", detail=f"{call[:80]}, first at line {number}")
             meaning = CallMeaning("other", None)
@@ -151,10 +153,9 @@ class _Reader:
             # Freeing a null pointer does nothing; as a free it would stand for an allocation nobody saw.
             self._sink.count("frees_of_null", detail=f"first at line {number}")
             meaning = CallMeaning("other", None)
-        # A free does not know its size and the script prints 0 for it.
-        size_bytes = None if size == 0 and meaning.action in ("free", "release") else size
         if len(self._pids) < 2:
             self._pids.add(pid)
+        size_bytes = None if is_unsized else size
         self._row = (
             meaning.action, ts_ns, pid, tid, address, size_bytes, meaning.memory_kind, result, call[:256],
         )  # fmt: skip

@@ -17,8 +17,8 @@ MAX_DEPTH = 1024
 MAX_CACHED_LINES = 100_000
 MAX_CALL_PATHS = 500_000
 
-# Greedy up to the last `+offset (`: symbols hold spaces, parentheses, commas and plus signs themselves.
-_WITH_MODULE = re.compile(r"(.+)\+(?:0x[0-9a-fA-F]+|\d+) \((.*)\)")
+# Greedy up to the last `+offset (/` or `+offset ([`: symbols hold spaces, parentheses, commas and plus signs too.
+_WITH_MODULE = re.compile(r"(.+)\+(?:0x[0-9a-fA-F]+|\d+) \(([/\[].*)\)")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+|(?=[a-fA-F]*\d)[0-9a-fA-F]{4,16}")
 _OFFSET = re.compile(r"\+(?:0x[0-9a-fA-F]+|\d+)$")
 _UNKNOWN = "[unknown]"
@@ -34,7 +34,7 @@ def parse_frame(line: str) -> Frame | None:
     if match := _WITH_MODULE.fullmatch(text):
         text, module = match[1], match[2]
     elif text.endswith(")") and (cut := text.rfind(" (")) > 0:
-        text, module = text[:cut], text[cut + 2 : -1]
+        text, module = _OFFSET.sub("", text[:cut]), text[cut + 2 : -1]
     else:
         text = _OFFSET.sub("", text)
     if module in (_UNKNOWN, ""):

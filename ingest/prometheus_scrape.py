@@ -34,7 +34,7 @@ _COMMENT = re.compile(
     r"TYPE\s+\S+\s+(counter|gauge|histogram|summary|untyped|unknown|info|stateset|gaugehistogram)\b)"
 )
 _SAMPLE = re.compile(r"[a-zA-Z_:][\w:]*\s*(\{.*\})?\s+([+-]?[\d.]\S*|[+-]?Inf|NaN)(\s+-?\d+)?\s*", re.ASCII)
-_EXEMPLAR = re.compile(r"\s#\s+\{[^{]*$")
+_SERIES = re.compile(r'[^{#]*(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?')
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -82,9 +82,9 @@ class _Reader:
             self._sink.clock = "unknown"
 
     def _without_exemplar(self, line: str, number: int) -> str:
-        if "# {" in line and (match := _EXEMPLAR.search(line)) and "}" in line[: match.start()]:
+        if "# {" in line and (match := _SERIES.match(line)) and (cut := line.find("# {", match.end())) > 0:
             self._sink.count("exemplars_left_out", detail=f"first at line {number}")
-            return line[: match.start()]
+            return line[:cut].rstrip()
         return line
 
     def _scrape(self, pending: list[tuple[int, str]]) -> None:

@@ -7,6 +7,7 @@ or ISO 8601 text (https://datatracker.ietf.org/doc/html/rfc3339).
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import orjson
 
 from ingest.callpaths import clean_text
 from ingest.numbers import INT64_MAX, NumberReader, to_integer
+from ingest.opening import HEAD_BYTES
 from ingest.registry import Importer
 from ingest.request_fields import COUNT_KEYS, KEYS, TEXT_KEYS, TIME_COLUMNS, Key, is_request, time_ns
 from ingest.rowbatch import RowBatch
@@ -23,19 +25,36 @@ from ingest.textlines import head_lines, open_lines
 MAX_ATTRIBUTES = 256
 MAX_ATTRIBUTE_CHARACTERS = 2048
 _SNIFFED_LINES = 20
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]')
 _ROW = (*TEXT_KEYS, *COUNT_KEYS, *TIME_COLUMNS, "attributes")
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """One of the first lines is a JSON object with the keys of a request."""
-    for line in head_lines(head)[:_SNIFFED_LINES]:
+    """One of the first lines is a JSON object with the keys of a request; one longer than `head` begins like one."""
+    lines = head_lines(head)[:_SNIFFED_LINES]
+    for line in lines:
         try:
             found = _parse(line)
         except ValueError:
             continue
         if isinstance(found, dict) and is_request(found):
             return True
-    return False
+    return len(lines) == 1 and len(head) >= HEAD_BYTES and is_request(_outer_keys(lines[0]))
+
+
+def _outer_keys(text: str) -> set[str]:
+    """Keys of the outermost object of JSON text that may end anywhere."""
+    keys: set[str] = set()
+    depth, latest = 0, ""
+    for token in _TOKEN.findall(text):
+        if token in "{[":
+            depth += 1
+        elif token in "}]":
+            depth -= 1
+        elif token == ":" and depth == 1 and latest:
+            keys.add(latest[1:-1])
+        latest = token if token[0] == '"' else ""
+    return keys
 
 
 def _parse(line: str) -> Any:
