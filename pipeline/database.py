@@ -76,13 +76,17 @@ class Database:
         self.connection.execute(f'CREATE OR REPLACE VIEW "{table.name}" AS {source}')
 
     def run(self, area: str, relation: str) -> None:
-        """Run one SQL file; its last statement creates `relation`."""
+        """Run one SQL file; its last statement creates `relation`, its private tables (`_name`) go when it ends."""
         try:
             self.connection.execute(sql_text(area, relation))
         except duckdb.OutOfMemoryException as error:
             raise LeakpathError(f"{area}/{relation}.sql needs more than {MEMORY_LIMIT}: {error}") from error
         except duckdb.IOException as error:
             raise OutputError(str(error).splitlines()[0], where="temporary folder", todo="free some space") from error
+        for (name,) in self.rows(
+            "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, '_')"
+        ):
+            self.connection.execute(f'DROP TABLE "{name}"')
 
     def rows(self, sql: str, parameters: object = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""

@@ -42,20 +42,19 @@ def _file_digest(path: Path) -> str:
 
 def file_states(files: Iterable[Path], known: Mapping[Path, FileState]) -> dict[Path, FileState]:
     """State of each file; the content is read only where size or modification time differ from `known`."""
-    states: dict[Path, FileState] = {}
-    changed: dict[Path, tuple[int, int]] = {}
-    for path in files:
-        found = path.stat()
-        old = known.get(path)
-        if old is not None and (old.size_bytes, old.mtime_ns) == (found.st_size, found.st_mtime_ns):
-            states[path] = old
-        else:
-            changed[path] = (found.st_size, found.st_mtime_ns)
+    found = {path: path.stat() for path in files}
+    same = {
+        path: state
+        for path, now in found.items()
+        if (state := known.get(path)) and (state.size_bytes, state.mtime_ns) == (now.st_size, now.st_mtime_ns)
+    }
+    changed = [path for path in found if path not in same]
     # Hashing large files releases the interpreter lock, so two threads read twice as fast.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for path, digest in zip(changed, pool.map(_file_digest, changed), strict=True):
-            states[path] = FileState(*changed[path], digest)
-    return states
+        digests = dict(zip(changed, pool.map(_file_digest, changed), strict=True))
+    return {
+        path: same.get(path) or FileState(now.st_size, now.st_mtime_ns, digests[path]) for path, now in found.items()
+    }
 
 
 def digest_of(data: Any) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ingest.errors import BadInput
-from ingest.writer import ParquetFile
+from ingest.writer import ParquetFile, output_error
 from pipeline.locks import capture_lock
-from pipeline.state import STAGE_TABLES
+from pipeline.state import INGEST_DIAGNOSTICS, STAGE_TABLES
 from schemas.config import Config
 from schemas.tables import TABLES
 
@@ -23,6 +25,17 @@ def _write_missing(capture_dir: Path, stage: str) -> None:
             ParquetFile(TABLES[name], path).close()
 
 
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file whole or not at all."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise output_error(error, target) from error
+
+
 def run_ingest(files: Sequence[Path], root: Path, capture_dir: Path, progress: Progress) -> None:
     """Capture files to raw tables on one clock. Raises BadInput, OutputError."""
     from pipeline.ingesting import ingest
@@ -30,6 +43,10 @@ def run_ingest(files: Sequence[Path], root: Path, capture_dir: Path, progress: P
     with capture_lock(capture_dir):
         ingest(files, root, capture_dir, progress)
         _write_missing(capture_dir, "ingest")
+        counted = capture_dir / "tables" / "diagnostics.parquet"
+        if not counted.exists():
+            ParquetFile(TABLES["diagnostics"], counted).close()
+        _copy(counted, capture_dir / INGEST_DIAGNOSTICS)
 
 
 def run_analyze(capture_dir: Path, config: Config, progress: Progress) -> None:
@@ -39,5 +56,8 @@ def run_analyze(capture_dir: Path, config: Config, progress: Progress) -> None:
     from pipeline.steps import analyze
 
     with capture_lock(capture_dir):
+        kept = capture_dir / INGEST_DIAGNOSTICS
+        if kept.is_file():
+            _copy(kept, capture_dir / "tables" / "diagnostics.parquet")
         analyze(capture_dir, config, progress)
         _write_missing(capture_dir, "analyze")

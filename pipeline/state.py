@@ -19,11 +19,22 @@ from schemas.tables import TABLES
 RUN_CONFIG = f"{STATE}/run.json"
 SETTINGS = f"{STATE}/settings.json"
 
+_INGESTED = [name for name, table in TABLES.items() if table.layer == "raw" or name == "clock_alignments"]
 STAGE_TABLES = {
-    "ingest": [name for name, table in TABLES.items() if table.layer == "raw" or name == "clock_alignments"],
-    "analyze": [name for name, table in TABLES.items() if table.layer != "raw" and name != "clock_alignments"],
+    "ingest": [name for name in _INGESTED if name != "diagnostics"],
+    "analyze": ["diagnostics", *(name for name in TABLES if name not in _INGESTED)],
 }
-"""Tables each stage writes; together all of them."""
+"""Tables each stage declares; together all of them. Both count in `diagnostics`, so the later one declares it."""
+
+INGEST_DIAGNOSTICS = ".ingest/diagnostics.parquet"
+"""Below a capture's output folder: `diagnostics` as ingest wrote it, what the analysis starts from each time."""
+
+
+def stage_outputs() -> dict[str, list[str]]:
+    """Files each stage writes into a capture's output folder."""
+    files = {stage: [f"tables/{name}.parquet" for name in names] for stage, names in STAGE_TABLES.items()}
+    files["ingest"].append(INGEST_DIAGNOSTICS)
+    return files
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -90,5 +101,5 @@ def write_state(out: Path, captures: Sequence[Capture], config: Config) -> None:
     _write_json(out / SETTINGS, settings)
     _write_json(
         out / RUN_CONFIG,
-        {"captures": entries, "tables": STAGE_TABLES, "code": code_digests(), "settings": digest_of(settings)},
+        {"captures": entries, "outputs": stage_outputs(), "code": code_digests(), "settings": digest_of(settings)},
     )

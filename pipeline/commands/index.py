@@ -12,7 +12,8 @@ import click
 def index(out: Path) -> None:
     """Write OUT/leakpath.duckdb and OUT/index.html over all captures in OUT."""
     from pipeline.index import build_index
-    from pipeline.progress import say
+    from pipeline.progress import is_events, say
 
     rows = build_index(out.resolve())
-    say(f"{len(rows)} capture{'s' * (len(rows) != 1)} in {out / 'index.html'}")
+    if not is_events():
+        say(f"{len(rows)} capture{'s' * (len(rows) != 1)} in {out / 'index.html'}")

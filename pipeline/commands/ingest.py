@@ -17,10 +17,11 @@ def ingest(files: tuple[Path, ...], out: Path, name: str | None) -> None:
     All FILEs are of one capture: a folder, or files of one run. The tables go to OUT/NAME/tables.
     """
     from pipeline.inputs import one_capture, prepare_out
-    from pipeline.progress import say
+    from pipeline.progress import is_events, say
     from pipeline.stages import run_ingest
 
     capture = one_capture(files, name)
     target = prepare_out(out, [capture]) / capture.name
     run_ingest(capture.recordings, capture.root, target, say)
-    say(f"tables are in {out / capture.name / 'tables'}")
+    if not is_events():
+        say(f"tables are in {out / capture.name / 'tables'}")

@@ -3,7 +3,7 @@ rule ingest:
     input:
         capture_inputs,
     output:
-        tables("ingest"),
+        outputs("ingest"),
     log:
         ".leakpath/logs/{capture}.ingest.log",
     threads: 1
@@ -19,10 +19,10 @@ rule ingest:
 
 rule analyze:
     input:
-        tables("ingest"),
+        outputs("ingest"),
         config=ancient(".leakpath/settings.json"),
     output:
-        tables("analyze"),
+        outputs("analyze"),
     log:
         ".leakpath/logs/{capture}.analyze.log",
     threads: 2
@@ -37,8 +37,8 @@ rule analyze:
 
 rule report:
     input:
-        tables("ingest"),
-        tables("analyze"),
+        outputs("ingest"),
+        outputs("analyze"),
     output:
         html="{capture}/report.html",
         findings="{capture}/findings.json",

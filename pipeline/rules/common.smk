@@ -1,6 +1,6 @@
 # Helpers of the rules: where things lie, and what the run's configuration says of a capture.
 CAPTURES = config.get("captures", {})
-TABLES = config.get("tables", {"ingest": [], "analyze": []})
+OUTPUTS = config.get("outputs", {"ingest": [], "analyze": []})
 CODE = config.get("code", {"data": "", "report": ""})
 SETTINGS = config.get("settings", "")
 
@@ -19,9 +19,9 @@ def capture_digest(wildcards):
     return CAPTURES[wildcards.capture]["digest"]
 
 
-def tables(stage):
-    """Tables that a stage writes, as patterns."""
-    return [f"{{capture}}/tables/{name}.parquet" for name in TABLES[stage]]
+def outputs(stage):
+    """Files that a stage writes, as patterns."""
+    return [f"{{capture}}/{path}" for path in OUTPUTS[stage]]
 
 
 def reports():

@@ -45,7 +45,6 @@ FROM (
     FROM _tensor_events
 )
 GROUP BY process_id, device_index, address, generation;
-DROP TABLE _tensor_events;
 
 -- The dump decides what lives: its blocks in use, the last dump of each process.
 CREATE TEMP TABLE _dumped_blocks AS
@@ -76,7 +75,6 @@ FROM (
     FROM _tensor_lives
     WINDOW address_lives AS (PARTITION BY process_id, device_index, address ORDER BY generation)
 ) AS l;
-DROP TABLE _tensor_lives;
 
 CREATE TEMP TABLE tensor_lives AS
 SELECT
@@ -114,4 +112,3 @@ WHERE NOT EXISTS (
     SELECT 1 FROM _ended_lives AS l
     WHERE NOT l.is_ended AND l.process_id = b.process_id AND l.device_index = b.device_index AND l.address = b.address
 );
-DROP TABLE _ended_lives;

@@ -1,0 +1,196 @@
+"""`findings`: what a person or a CI job reads first, in plain words, each with the rows it rests on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.database import Database
+
+Row = dict[str, Any]
+_SEVERITIES = ("critical", "warning", "info")
+_CAUSES = {
+    "kv_cache": "KV cache leak",
+    "autograd_graph": "Autograd graph leak",
+    "outside_allocator": "Leak outside the caching allocator",
+    "host_memory": "Host memory leak",
+    "unclassified": "Leak",
+}
+_LEVELS = {"tensor": "tensors", "driver": "driver allocations", "host": "host allocations"}
+
+
+def bytes_text(value: float) -> str:
+    """Bytes as people write them: 14.5 MB (decimal, three digits)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
+        value /= 1000
+    return f"{value:.3g} TB"
+
+
+def _evidence(*parts: tuple[str, str]) -> str:
+    return json.dumps([{"table": table, "where": where} for table, where in parts])
+
+
+def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
+    who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
+    kept = f"{suspect['retained_count']} {_LEVELS.get(suspect['level'], 'allocations')}, {bytes_text(suspect['retained_bytes'])}"
+    epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {suspect['epoch_kind']}s"
+    attribute = f", told apart by {suspect['attribute']}" if suspect["attribute"] else ""
+    rate = f"; grows {bytes_text(suspect['growth_bytes_per_hour'])}/h" if suspect["growth_bytes_per_hour"] else ""
+    number = suspect["suspect_id"]
+    return {
+        "finding_kind": "leak",
+        "severity": "critical",
+        "confidence": suspect["confidence"],
+        "bytes": suspect["retained_bytes"],
+        "title": f"{_CAUSES.get(suspect['root_cause'], 'Leak')}{who}: {kept} {epochs}{attribute}{rate}",
+        "evidence": _evidence(("leak_suspects", f"suspect_id = {number}"), ("leak_evidence", f"suspect_id = {number}")),
+        "advice": advice,
+    }
+
+
+def _context(row: Mapping[str, Any]) -> Row:
+    return {
+        "finding_kind": "cuda_context",
+        "severity": "warning",
+        "confidence": row["confidence"],
+        "bytes": row["bytes"],
+        "title": f"Process {row['process_id']} holds {bytes_text(row['bytes'])} of device {row['device_index']} and does nothing with it",
+        "evidence": _evidence(
+            ("root_causes", f"root_cause_id = {row['root_cause_id']}"),
+            ("metrics", f"metric = 'process_memory_used_bytes' AND process_id = {row['process_id']}"),
+        ),
+        "advice": row["advice"],
+    }
+
+
+def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, Any]]) -> Row:
+    """No growing suspect: say so, or say what kept the analysis from judging."""
+    [(allocations, judged)] = database.rows(
+        "SELECT count(*), count(*) FILTER (alloc_ts_ns IS NOT NULL AND level IN ('tensor', 'driver')) FROM allocations"
+    )
+    epochs = database.rows("SELECT epoch_kind, count(*) FROM epochs GROUP BY ALL ORDER BY 2 DESC")
+    reason = None
+    if not allocations:
+        reason = "no allocations were recorded: capture a memory snapshot, CUPTI records or driver calls"
+    elif not judged:
+        reason = (
+            "the allocator's state is known but not its history: call torch.cuda.memory._record_memory_history() "
+            "before the workload"
+        )
+    elif not epochs:
+        reason = "nothing repeats while allocations were recorded: add requests, steps or NVTX ranges to the capture"
+    open_groups = [s for s in suspects if s["verdict"] == "inconclusive" and s["epochs_count"]]
+    if reason:
+        return {
+            "finding_kind": "abstained",
+            "severity": "info",
+            "title": "Whether memory leaks could not be judged",
+            "evidence": _evidence(("capture_files", "true")),
+            "advice": reason,
+            "abstained_reason": reason,
+        }
+    kind, count = epochs[0]
+    if open_groups and sum(s["retained_bytes"] for s in open_groups):
+        kept = bytes_text(sum(s["retained_bytes"] for s in open_groups))
+        return {
+            "finding_kind": "no_leak",
+            "severity": "info",
+            "title": f"No leak found over {count} {kind}s; {len(open_groups)} groups ({kept}) could not be judged",
+            "evidence": _evidence(("leak_suspects", "verdict = 'inconclusive'")),
+            "advice": "Record more epochs to settle the rest.",
+        }
+    return {
+        "finding_kind": "no_leak",
+        "severity": "info",
+        "title": f"No leak found over {count} {kind}s",
+        "evidence": _evidence(("leak_suspects", "true"), ("epochs", "true")),
+    }
+
+
+def _truncated(suspects: Sequence[Mapping[str, Any]]) -> list[Row]:
+    cut = [s for s in suspects if s["retained_bytes_high"] and s["retained_bytes_high"] > s["retained_bytes_low"]]
+    if not cut:
+        return []
+    older = sum(s["retained_bytes_high"] - s["retained_bytes_low"] for s in cut)
+    return [
+        {
+            "finding_kind": "data_loss",
+            "severity": "warning",
+            "bytes": older,
+            "title": f"The allocation history is truncated: {bytes_text(older)} on call paths with survivors is older than its start",
+            "evidence": _evidence(("leak_suspects", "retained_bytes_high > retained_bytes_low")),
+            "advice": "Record with a larger max_entries; what is kept is given as bounds meanwhile.",
+        }
+    ]
+
+
+def _losses(database: Database) -> list[Row]:
+    rows = database.rows(
+        "SELECT coalesce(f.path, d.stage), d.name, d.occurrence_count, d.detail FROM diagnostics AS d"
+        " LEFT JOIN capture_files AS f USING (file_id) WHERE d.severity <> 'info' ORDER BY d.occurrence_count DESC, 1, 2"
+    )
+    found = [
+        {
+            "finding_kind": "data_loss",
+            "severity": "warning",
+            "title": f"{path}: {count} × {name.replace('_', ' ')}" + (f" ({detail})" if detail else ""),
+            "evidence": _evidence(("diagnostics", f"name = '{name}'")),
+            "advice": "Numbers from this file may be too low.",
+        }
+        for path, name, count, detail in rows
+    ]
+    for path, state, message in database.rows(
+        "SELECT path, read_state, message FROM capture_files WHERE read_state = 'refused' ORDER BY path"
+    ):
+        found.append(
+            {
+                "finding_kind": "data_loss",
+                "severity": "warning",
+                "title": f"{path} was {state}: {message}",
+                "evidence": _evidence(("capture_files", f"path = '{path.replace(chr(39), chr(39) * 2)}'")),
+            }
+        )
+    return found
+
+
+def _clocks(database: Database) -> list[Row]:
+    rows = database.rows(
+        "SELECT f.path, a.method, a.clock_aligned, a.is_disagreement, a.check_difference_ns, a.file_id FROM clock_alignments AS a"
+        " JOIN capture_files AS f USING (file_id) WHERE NOT a.clock_aligned OR a.is_disagreement ORDER BY f.path"
+    )
+    found = []
+    for path, method, aligned, _, difference, file_id in rows:
+        if not aligned:
+            title = f"{path} could not be put on the capture's clock; nothing is joined to it by time"
+        else:
+            title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {method.replace('_', ' ')} say; those were used"
+        found.append(
+            {
+                "finding_kind": "clock",
+                "severity": "warning" if not aligned else "info",
+                "title": title,
+                "evidence": _evidence(("clock_alignments", f"file_id = {file_id}")),
+                "advice": "Give its offset in capture.yaml (files: {pattern: {clock_offset_ns: …}})."
+                if not aligned
+                else None,
+                "abstained_reason": "no shared moment with another file" if not aligned else None,
+            }
+        )
+    return found
+
+
+def build_findings(
+    database: Database, suspects: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]]
+) -> list[Row]:
+    """Rows of `findings`: leaks by rank, contexts, losses and clocks, or that no leak was found."""
+    advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
+    leaks = [_leak(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
+    rows = leaks or [_verdict_without_leak(database, suspects)]
+    rows += [_context(row) for row in causes if row["root_cause"] == "cuda_context"]
+    rows += _truncated(suspects) + _losses(database) + _clocks(database)
+    order = {severity: place for place, severity in enumerate(_SEVERITIES)}
+    head, rest = rows[:1], sorted(rows[1:], key=lambda row: order[row["severity"]])
+    return [{"finding_id": number} | row for number, row in enumerate(head + rest)]

@@ -1,0 +1,1 @@
+"""Leak analysis: verdicts over epochs, attributes that tell leaking epochs apart, merging, root causes."""

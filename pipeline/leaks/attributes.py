@@ -1,0 +1,97 @@
+"""Which request attribute tells leaking epochs from the rest (Fisher's exact test, one-sided)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from math import comb, log2
+from typing import Any, NamedTuple
+
+MAX_VALUES = 24
+
+
+class Association(NamedTuple):
+    """An attribute value against survival: counts of epochs, p-value, lift by the rule of succession."""
+
+    attribute: str
+    p_value: float
+    lift: float
+    leaking_with: int
+    with_count: int
+    leaking_without: int
+    without_count: int
+
+    @property
+    def is_perfect(self) -> bool:
+        """Every epoch that has it keeps survivors and none without it does."""
+        return self.leaking_with == self.with_count and self.leaking_without == 0
+
+
+def fisher_p_value(leaking_with: int, with_count: int, leaking_without: int, without_count: int) -> float:
+    """Probability of at least so many leaking epochs with the attribute, margins fixed (hypergeometric tail)."""
+    leaking, total = leaking_with + leaking_without, with_count + without_count
+    ways = sum(
+        comb(with_count, k) * comb(without_count, leaking - k)
+        for k in range(leaking_with, min(with_count, leaking) + 1)
+        if leaking - k <= without_count
+    )
+    return ways / comb(total, leaking)
+
+
+def _bucket(value: float) -> str:
+    if value < 1:
+        return "0"
+    power = int(log2(value))
+    return f"{2**power}–{2 ** (power + 1) - 1}"
+
+
+def request_attributes(request: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes of one request as text: status, model, kind, rank, length buckets (powers of two), and the log's own keys."""
+    found = {
+        name: str(request[name])
+        for name in ("status", "model", "request_kind", "rank")
+        if request.get(name) is not None
+    }
+    for name in ("prompt_tokens", "output_tokens"):
+        if request.get(name) is not None:
+            found[name] = _bucket(request[name])
+    try:
+        extra = json.loads(request.get("attributes") or "{}")
+    except ValueError:
+        extra = {}
+    if isinstance(extra, dict):
+        found |= {
+            str(k)[:60]: str(v)[:60] for k, v in extra.items() if isinstance(v, str | int | bool) and k not in found
+        }
+    return found
+
+
+def associations(
+    epochs: Iterable[int], leaking: set[int], attributes: Mapping[int, Mapping[str, str]]
+) -> list[Association]:
+    """Every attribute value that leaking epochs have more often than the rest, the most telling first.
+
+    `attributes` maps an epoch to its request's attributes; epochs without a request are left out. Attributes with
+    more than MAX_VALUES values (ids) are left out.
+    """
+    known = [epoch for epoch in epochs if epoch in attributes]
+    values: dict[str, dict[str, set[int]]] = {}
+    for epoch in known:
+        for name, value in attributes[epoch].items():
+            values.setdefault(name, {}).setdefault(value, set()).add(epoch)
+    all_known, found = set(known), []
+    for name, by_value in values.items():
+        if not 2 <= len(by_value) <= MAX_VALUES:
+            continue
+        for value, having in by_value.items():
+            rest = all_known - having
+            a, c = len(having & leaking), len(rest & leaking)
+            if not a or a * len(rest) <= c * len(having):
+                continue
+            lift = ((a + 1) / (len(having) + 2)) / ((c + 1) / (len(rest) + 2))
+            found.append(
+                Association(
+                    f"{name}={value}", fisher_p_value(a, len(having), c, len(rest)), lift, a, len(having), c, len(rest)
+                )
+            )
+    return sorted(found, key=lambda f: (f.p_value, -f.lift, f.attribute))

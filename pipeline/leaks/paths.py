@@ -1,0 +1,62 @@
+"""Call paths as frames and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pipeline.database import Database
+
+
+class PathFrame(NamedTuple):
+    """One frame of a call path."""
+
+    frame_id: int
+    function: str
+    file: str | None
+    line: int | None
+    module: str | None
+
+    def text(self) -> str:
+        """`function (file:line)`, or the module where there is no file."""
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file or self.module
+        return f"{self.function} ({place})" if place else self.function
+
+
+class CallPathReader:
+    """Frames of call paths, root first, read once each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[int, tuple[PathFrame, ...]] = {}
+
+    def prefetch(self, call_path_ids: Iterable[int]) -> None:
+        """Read many call paths in one query."""
+        wanted = sorted({number for number in call_path_ids if number >= 0} - set(self._known))
+        if not wanted:
+            return
+        frames: dict[int, list[PathFrame]] = {number: [] for number in wanted}
+        for number, *frame in self._database.rows(
+            "SELECT p.call_path_id, f.frame_id, f.function, f.file, f.line, f.module"
+            " FROM (SELECT call_path_id, unnest(frame_ids) AS frame_id, generate_subscripts(frame_ids, 1) AS place"
+            "       FROM call_paths WHERE call_path_id IN (SELECT unnest(?::BIGINT[]))) AS p"
+            " JOIN frames AS f USING (frame_id) ORDER BY p.call_path_id, p.place",
+            [wanted],
+        ):
+            frames[number].append(PathFrame(*frame))
+        self._known |= {number: tuple(path) for number, path in frames.items()}
+
+    def frames(self, call_path_id: int) -> tuple[PathFrame, ...]:
+        """Frames of one call path, root first; empty when it has none."""
+        if call_path_id not in self._known:
+            self.prefetch([call_path_id])
+        return self._known.get(call_path_id, ())
+
+    def root(self, call_path_id: int) -> int | None:
+        """Frame number of the root."""
+        frames = self.frames(call_path_id)
+        return frames[0].frame_id if frames else None
+
+    def text(self, call_path_id: int) -> str:
+        """Frames root to leaf, one a line."""
+        return "\n".join(frame.text() for frame in self.frames(call_path_id))

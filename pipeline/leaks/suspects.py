@@ -1,0 +1,189 @@
+"""From survivor groups to `leak_suspects` and the allocation each of them rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.database import Database
+from pipeline.leaks.attributes import Association, associations, request_attributes
+from pipeline.leaks.histories import Group, PathKey, groups_of, load_changes, load_survivors
+from pipeline.leaks.merging import Judged, Suspect, merge
+from pipeline.leaks.trend import theil_sen
+from pipeline.leaks.verdicts import Judgement, judge
+from schemas.config import LeakSettings
+
+NS_PER_HOUR = 3_600_000_000_000
+_ORDER = {"growing": 0, "inconclusive": 1, "bounded": 2, "one_time": 3}
+
+
+class Epochs(NamedTuple):
+    """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes."""
+
+    kind: str
+    count: int
+    span_ns: int
+    attributes: dict[int, dict[str, str]]
+
+
+_NO_EPOCHS = Epochs("none", 0, 0, {})
+
+
+@dataclass(slots=True)
+class Rated:
+    """A suspect with what the table says of it."""
+
+    suspect: Suspect
+    epochs: Epochs
+    association: Association | None
+    growth_bytes_per_hour: float | None
+
+
+def load_epochs(database: Database) -> dict[int | None, Epochs]:
+    """Epochs a process. The last one counts only when it ended before the recording did."""
+    ends = dict(
+        database.rows("SELECT process_id, max(ts_ns) FROM memory_events WHERE clock_aligned GROUP BY process_id")
+    )
+    found: dict[int | None, Epochs] = {}
+    columns = ("status", "model", "request_kind", "rank", "prompt_tokens", "output_tokens", "attributes")
+    requests = {
+        (process, request): dict(zip(columns, values, strict=True))
+        for process, request, *values in database.rows(
+            f"SELECT process_id, request_id, {', '.join(columns)} FROM request_spans ORDER BY start_ns DESC"
+        )
+    }
+    by_process: dict[int | None, list[tuple[Any, ...]]] = {}
+    for process, *row in database.rows(
+        "SELECT process_id, epoch_kind, start_ns, end_ns, request_id FROM epochs ORDER BY process_id, epoch_index"
+    ):
+        by_process.setdefault(process, []).append(tuple(row))
+    for process, rows in by_process.items():
+        starts = [row[1] for row in rows]
+        typical = float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0
+        end, last = rows[-1][2], ends.get(process)
+        complete = end is not None and (last is None or end <= last + max(0.5 * typical, 1e7))
+        attributes = {}
+        for index, (_, _, _, request) in enumerate(rows):
+            known = requests.get((process, request)) or requests.get((None, request))
+            if request is not None and known:
+                attributes[index] = request_attributes(known)
+        count = len(rows) if complete else len(rows) - 1
+        span = (end if complete and end is not None else starts[-1]) - starts[0]
+        found[process] = Epochs(rows[0][0], count, max(span, 0), attributes)
+    return found
+
+
+def _no_history(judgement: Judgement, epochs: Epochs, group: Group) -> Judgement:
+    """The verdict of a group without a history: from before the window or the epochs, or still running."""
+    if epochs.count == 0:
+        return Judgement("inconclusive", "nothing in the capture repeats while the history was recorded")
+    if all(s.epoch is None for s in group.survivors):
+        return Judgement("one_time", "allocated before the recorded window and kept since; its time is not known")
+    if all(s.epoch is not None and s.epoch >= epochs.count for s in group.survivors):
+        return Judgement("inconclusive", "allocated in the epoch that was running when the recording ended")
+    return judgement
+
+
+def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[int], int | None]) -> list[Rated]:
+    """Every group of survivors judged, merged and rated, growing suspects first.
+
+    `roots` gives the root frame of a call path.
+    """
+    epochs_by_process = load_epochs(database)
+    changes = load_changes(database)
+    judged: list[Judged] = []
+    for key, survivors in load_survivors(database).items():
+        epochs = epochs_by_process.get(key.process_id, _NO_EPOCHS)
+        for group in groups_of(key, survivors, changes.get(key, []), epochs.count):
+            if group.history is None or epochs.count == 0:
+                verdict = _no_history(
+                    Judgement(
+                        "one_time",
+                        "allocated before the first epoch and kept since",
+                        (epochs.count + 1) / (epochs.count + 2),
+                    ),
+                    epochs,
+                    group,
+                )
+            else:
+                best = _best(epochs, group.epochs)
+                verdict = judge(group.history, settings, attribute=best)
+            root = roots(key.path_key) if key.path_key >= 0 else None
+            judged.append(Judged(group, verdict, root))
+    rated = [
+        _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, _NO_EPOCHS), settings)
+        for suspect in merge(judged)
+    ]
+    return sorted(rated, key=_importance)
+
+
+def _best(epochs: Epochs, leaking: set[int]) -> Association | None:
+    found = associations(range(epochs.count), leaking, epochs.attributes)
+    return found[0] if found else None
+
+
+def _rate(suspect: Suspect, epochs: Epochs, settings: LeakSettings) -> Rated:
+    best = _best(epochs, suspect.epochs) if suspect.judgement.verdict == "growing" else None
+    if best and best.p_value >= settings.attribute_max_p_value:
+        best = None
+    per_hour = None
+    histories = [group.history for group in suspect.groups if group.history is not None]
+    if suspect.judgement.verdict == "growing" and histories:
+        live = np.sum([history.live_bytes() for history in histories], axis=0)
+        slope = theil_sen(live)
+        suspect.judgement = Judgement("growing", suspect.judgement.reason, suspect.judgement.confidence, slope)
+        if epochs.span_ns:
+            per_hour = slope * epochs.count / epochs.span_ns * NS_PER_HOUR
+    return Rated(suspect, epochs, best, per_hour)
+
+
+def _importance(rated: Rated) -> tuple[Any, ...]:
+    suspect = rated.suspect
+    return (
+        _ORDER[suspect.judgement.verdict],
+        -(rated.growth_bytes_per_hour or 0.0),
+        -suspect.total("bytes"),
+        tuple(map(str, suspect.groups[0].key)),
+        suspect.groups[0].survivors[0].size,
+    )
+
+
+def assign_evidence(database: Database, rated: list[Rated]) -> None:
+    """Create `leak_evidence_made`: every surviving allocation with the suspect that it belongs to."""
+    database.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER, level VARCHAR,"
+        " memory_kind VARCHAR, path_key BIGINT, allocated_bytes BIGINT, epoch_index BIGINT)"
+    )
+    rows: list[tuple[Any, ...]] = []
+    for suspect_id, item in enumerate(rated):
+        for group in item.suspect.groups:
+            rows += [(suspect_id, *group.key, s.size, s.epoch) for s in group.survivors]
+    _insert(database, rows)
+    database.run("leaks", "leak_evidence_made")
+
+
+def _insert(database: Database, rows: list[tuple[Any, ...]]) -> None:
+    import pyarrow as pa
+
+    if not rows:
+        return
+    names = (
+        "suspect_id",
+        "process_id",
+        "device_index",
+        "level",
+        "memory_kind",
+        "path_key",
+        "allocated_bytes",
+        "epoch_index",
+    )
+    assigned = pa.table({name: pa.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
+    database.connection.register("_assigned_rows", assigned)
+    database.connection.execute("INSERT INTO _assigned SELECT * FROM _assigned_rows")
+    database.connection.unregister("_assigned_rows")
+
+
+__all__ = ["Epochs", "PathKey", "Rated", "assign_evidence", "judge_groups", "load_epochs"]

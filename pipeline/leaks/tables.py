@@ -1,0 +1,140 @@
+"""Rows of `leak_suspects`, `leak_evidence` and `root_causes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ingest.writer import ParquetFile, to_arrow
+from pipeline.database import Database, table_path
+from pipeline.leaks.paths import CallPathReader
+from pipeline.leaks.root_causes import RootCause
+from pipeline.leaks.suspects import Rated
+from schemas.tables import TABLES
+
+Row = dict[str, Any]
+
+
+def write_rows(capture_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write plain rows under a table's contract, in the order given."""
+    table = TABLES[name]
+    file = ParquetFile(table, table_path(capture_dir, name))
+    if rows:
+        file.write(to_arrow(table, {column: [row.get(column) for row in rows] for column in table.columns}))
+    file.close()
+
+
+def _no_path_text(api_name: str | None, range_path: str | None, level: str) -> str:
+    place = f" in {range_path}" if range_path else ""
+    return f"[no call path] {api_name or ('driver allocation' if level == 'driver' else 'tensor')}{place}"
+
+
+def suspect_rows(
+    database: Database, rated: Sequence[Rated], causes: Mapping[int, Sequence[RootCause]], paths: CallPathReader
+) -> list[Row]:
+    """One row a judged group; `causes` maps a suspect's number to its root causes, the winning one first."""
+    seen = {
+        suspect: (range_path, api_name)
+        for suspect, range_path, api_name in database.rows(
+            "SELECT suspect_id, mode(range_path ORDER BY range_path), mode(api_name ORDER BY api_name)"
+            " FROM leak_evidence_made GROUP BY suspect_id"
+        )
+    }
+    ranks = dict(
+        database.rows(
+            "SELECT process_id, any_value(rank) FROM ("
+            " SELECT process_id, rank FROM capture_files WHERE rank IS NOT NULL"
+            " UNION SELECT e.process_id, f.rank FROM (SELECT DISTINCT process_id, file_id FROM memory_events) AS e"
+            "   JOIN capture_files AS f USING (file_id) WHERE f.rank IS NOT NULL"
+            ") GROUP BY process_id HAVING count(DISTINCT rank) = 1"
+        )
+    )
+    rows, growing = [], 0
+    for suspect_id, item in enumerate(rated):
+        suspect, judgement = item.suspect, item.suspect.judgement
+        key = suspect.groups[0].key
+        before = sum(s.bytes for group in suspect.groups for s in group.before_window)
+        retained = suspect.total("bytes")
+        range_path, api_name = seen.get(suspect_id, (None, None))
+        is_growing = judgement.verdict == "growing"
+        growing += is_growing
+        cause = causes.get(suspect_id)
+        rows.append(
+            {
+                "suspect_id": suspect_id,
+                "rank": ranks.get(key.process_id),
+                "suspect_rank": growing if is_growing else None,
+                "level": key.level,
+                "verdict": judgement.verdict,
+                "verdict_reason": judgement.reason
+                + (f"; {before} more bytes of the same call path are older than the recorded window" if before else ""),
+                "root_cause": cause[0].name if cause else None,
+                "confidence": judgement.confidence,
+                "retained_count": suspect.total("count"),
+                "retained_bytes": retained,
+                "retained_requested_bytes": suspect.total("requested_bytes"),
+                "retained_bytes_low": retained,
+                "retained_bytes_high": retained + before,
+                "growth_bytes_per_epoch": judgement.growth_bytes_per_epoch,
+                "growth_bytes_per_hour": item.growth_bytes_per_hour,
+                "epoch_kind": item.epochs.kind if item.epochs.count else None,
+                "epochs_count": item.epochs.count,
+                "surviving_epochs_count": len(suspect.epochs),
+                "process_id": key.process_id,
+                "device_index": key.device_index,
+                "call_path_id": key.path_key if key.path_key >= 0 else None,
+                "member_count": len(suspect.members),
+                "leak_path": paths.text(key.path_key)
+                if key.path_key >= 0
+                else _no_path_text(api_name, range_path, key.level),
+                "range_path": range_path,
+                "attribute": item.association.attribute if item.association else None,
+                "attribute_lift": item.association.lift if item.association else None,
+                "attribute_p_value": item.association.p_value if item.association else None,
+            }
+        )
+    return rows
+
+
+def root_cause_rows(
+    suspects: Sequence[Row], causes: Mapping[int, Sequence[RootCause]], contexts: Sequence[tuple[Any, ...]]
+) -> list[Row]:
+    """One row a rule that holds; `contexts` are rows (process, device, samples, bytes) of `idle_contexts`."""
+    rows: list[Row] = []
+    for suspect in suspects:
+        rows += [
+            {
+                "suspect_id": suspect["suspect_id"],
+                "root_cause": cause.name,
+                "confidence": cause.confidence,
+                "process_id": suspect["process_id"],
+                "device_index": suspect["device_index"],
+                "bytes": suspect["retained_bytes"],
+                "evidence_for": cause.evidence_for,
+                "evidence_against": cause.evidence_against,
+                "advice": cause.advice,
+                "next_measurement": cause.next_measurement,
+            }
+            for cause in causes.get(suspect["suspect_id"], ())
+        ]
+    rows += [
+        {
+            "suspect_id": None,
+            "root_cause": "cuda_context",
+            "confidence": (samples + 1) / (samples + 2),
+            "process_id": process,
+            "device_index": device,
+            "bytes": held,
+            "evidence_for": [
+                f"process {process} held {held} bytes, level over the later half of {samples} samples",
+                "no allocator or API activity of it was recorded",
+            ],
+            "evidence_against": [],
+            "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its CUDA context and "
+            "modules hold this memory even when idle.",
+            "next_measurement": f"Find what process {process} is (ps -p {process} -o args) and record it as well if it should be working.",
+        }
+        for process, device, samples, held in contexts
+    ]
+    return [{"root_cause_id": number} | row for number, row in enumerate(rows)]

@@ -1,0 +1,44 @@
+-- Range and request of every allocation: by thread and time where the API call that made it is known, else by time alone.
+CREATE TEMP TABLE _moments AS
+SELECT process_id, alloc_ts_ns AS ts_ns, min(allocation_id) AS allocation_id FROM numbered_lives
+WHERE alloc_ts_ns IS NOT NULL AND memory_kind <> 'static'
+GROUP BY process_id, alloc_ts_ns;
+
+CREATE TEMP TABLE _by_time AS
+SELECT m.process_id, m.ts_ns, t.range_id, n.start_ns
+FROM _moments AS m
+JOIN (SELECT DISTINCT process_id, file_id FROM range_timeline) AS f ON f.process_id = m.process_id
+ASOF JOIN range_timeline AS t ON t.process_id = m.process_id AND t.file_id = f.file_id AND t.ts_ns <= m.ts_ns
+JOIN range_nesting AS n ON n.range_id = t.range_id;
+
+CREATE TEMP TABLE _innermost AS
+SELECT process_id, ts_ns, arg_max(range_id, (start_ns, range_id)) AS range_id FROM _by_time GROUP BY process_id, ts_ns;
+
+CREATE TEMP TABLE _request_now AS
+SELECT m.process_id, m.ts_ns, t.request_id
+FROM _moments AS m
+ASOF JOIN request_timeline AS t ON t.process_id = m.process_id AND t.ts_ns <= m.ts_ns
+WHERE t.request_id IS NOT NULL;
+
+CREATE TEMP TABLE _by_thread AS
+SELECT d.allocation_id, t.range_id
+FROM numbered_lives AS d
+JOIN api_calls AS a ON a.process_id = d.process_id AND a.correlation_id = d.alloc_correlation_id AND a.clock_aligned
+ASOF JOIN thread_timeline AS t ON t.process_id = a.process_id AND t.file_id = a.file_id AND t.thread_id = a.thread_id
+    AND t.ts_ns <= a.start_ns
+WHERE d.level = 'driver' AND t.range_id IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY d.allocation_id ORDER BY a.start_ns DESC, t.range_id) = 1;
+
+CREATE TEMP TABLE allocation_ranges AS
+SELECT
+    l.allocation_id,
+    coalesce(h.range_id, i.range_id) AS range_id,
+    CASE WHEN h.range_id IS NOT NULL THEN 'thread_and_time' WHEN i.range_id IS NOT NULL THEN 'time_alone' END AS range_method,
+    coalesce(n.request_id, q.request_id) AS request_id,
+    CASE WHEN n.request_id IS NOT NULL THEN 'containment' WHEN q.request_id IS NOT NULL THEN 'time_alone' END AS request_method
+FROM numbered_lives AS l
+LEFT JOIN _by_thread AS h USING (allocation_id)
+LEFT JOIN _innermost AS i ON i.process_id = l.process_id AND i.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
+LEFT JOIN range_nesting AS n ON n.range_id = coalesce(h.range_id, i.range_id)
+LEFT JOIN _request_now AS q ON q.process_id = l.process_id AND q.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
+WHERE coalesce(h.range_id, i.range_id) IS NOT NULL OR q.request_id IS NOT NULL;

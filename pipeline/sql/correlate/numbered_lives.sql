@@ -1,0 +1,24 @@
+-- Lives of all levels in one relation, numbered in a stable order.
+CREATE TEMP TABLE _lives AS
+SELECT 'tensor' AS level, 1 AS level_order, 'torch' AS source, process_id, device_index, address, generation, allocated_bytes,
+    requested_bytes, 'device' AS memory_kind, stream_id, CAST(NULL AS BIGINT) AS context_id, pool_id, alloc_ts_ns,
+    free_requested_ts_ns, free_ts_ns, is_alloc_before_window, is_free_inferred, is_size_estimated,
+    CAST(NULL AS BIGINT) AS alloc_correlation_id, CAST(NULL AS BIGINT) AS free_correlation_id, alloc_call_path_id,
+    free_call_path_id, CAST(NULL AS BIGINT) AS life_id
+FROM tensor_lives
+UNION ALL
+SELECT 'segment', 2, 'torch', process_id, device_index, address, generation, allocated_bytes, NULL, 'device', stream_id, NULL,
+    pool_id, alloc_ts_ns, NULL, free_ts_ns, is_alloc_before_window, is_free_inferred, false, NULL, NULL, alloc_call_path_id,
+    free_call_path_id, NULL
+FROM segment_lives
+UNION ALL
+SELECT 'driver', 3, source, process_id, device_index, address, generation, allocated_bytes, allocated_bytes, memory_kind,
+    stream_id, context_id, pool_id, alloc_ts_ns, NULL, free_ts_ns, is_alloc_before_window, is_free_inferred, false,
+    alloc_correlation_id, free_correlation_id, alloc_call_path_id, free_call_path_id, life_id
+FROM driver_lives;
+
+CREATE TEMP TABLE numbered_lives AS
+SELECT * EXCLUDE (level_order), row_number() OVER (
+    ORDER BY level_order, process_id, device_index, alloc_ts_ns NULLS FIRST, address, generation, source
+) AS allocation_id
+FROM _lives;

@@ -1,0 +1,33 @@
+-- Requests on the capture's clock. A range called `request:<id>` is the same request: the span then covers log and range.
+-- Requests that only ranges name have a span without a status.
+CREATE TEMP TABLE _request_ranges AS
+SELECT process_id, request_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns, min(range_id) AS range_id
+FROM (
+    SELECT *, regexp_extract(name, '^(?:request|req)[^0-9A-Za-z]+(.+)$', 1) AS request_id FROM ranges
+    WHERE clock_aligned
+)
+WHERE request_id <> ''
+GROUP BY process_id, request_id;
+
+CREATE TEMP TABLE _logged AS
+SELECT
+    q.*, coalesce(q.start_ns, q.arrival_ns) AS begin_ns, f.rank
+FROM requests AS q LEFT JOIN capture_files AS f USING (file_id)
+WHERE q.clock_aligned AND q.request_id IS NOT NULL;
+
+CREATE TEMP TABLE request_spans_made AS
+SELECT
+    coalesce(l.request_id, r.request_id) AS request_id,
+    coalesce(l.process_id, r.process_id) AS process_id,
+    l.rank,
+    coalesce(least(l.begin_ns, r.start_ns), l.begin_ns, r.start_ns) AS start_ns,
+    CASE WHEN l.request_id IS NOT NULL AND l.end_ns IS NULL AND r.end_ns IS NULL THEN NULL
+        ELSE coalesce(greatest(l.end_ns, r.end_ns), l.end_ns, r.end_ns) END AS end_ns,
+    l.first_token_ns,
+    l.start_ns - l.arrival_ns AS queue_ns,
+    l.end_ns - coalesce(l.arrival_ns, l.start_ns) AS latency_ns,
+    l.status, l.model, l.request_kind, l.prompt_tokens, l.output_tokens, l.attributes,
+    r.range_id
+FROM _logged AS l
+FULL JOIN _request_ranges AS r
+    ON r.request_id = l.request_id AND (r.process_id = l.process_id OR l.process_id IS NULL OR r.process_id IS NULL);

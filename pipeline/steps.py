@@ -1,0 +1,141 @@
+"""The steps of the pipeline as plain functions: paths in, paths out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ingest.errors import BadInput
+from pipeline.database import Database, open_capture, table_path
+from pipeline.findings import build_findings
+from pipeline.ingesting import IngestSummary, ingest
+from pipeline.leaks.paths import CallPathReader
+from pipeline.leaks.root_causes import RootCause, root_causes
+from pipeline.leaks.suspects import assign_evidence, judge_groups
+from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
+from schemas.config import Config
+from schemas.tables import TABLES
+
+__all__ = ["IngestSummary", "analyze", "ingest"]
+
+Progress = Callable[[str], None]
+CLOCK_TOLERANCE_NS = 5_000_000
+LEDGER_SAMPLES = 500
+
+
+def _publish(database: Database, capture_dir: Path, name: str, relation: str) -> None:
+    """Write a relation as a table and let later SQL read it under the table's name."""
+    path = table_path(capture_dir, name)
+    database.write(TABLES[name], path, relation=relation)
+    database.view(TABLES[name], [path])
+
+
+def _reconcile(database: Database, capture_dir: Path) -> None:
+    """Append what the replay and the dump disagree on to `diagnostics` (a stage's rows are written once)."""
+    database.run("lifetimes", "diagnostics_made")
+    _publish(database, capture_dir, "diagnostics", "diagnostics_made")
+
+
+def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
+    progress("rebuilding lifetimes")
+    for relation in ("tensor_lives", "segment_lives", "driver_sightings", "seen_twice", "driver_lives"):
+        database.run("lifetimes", relation)
+    progress("joining allocations with calls, ranges and requests")
+    for relation in (
+        "request_spans_made",
+        "range_nesting",
+        "range_changes",
+        "range_timeline",
+        "thread_timeline",
+        "request_timeline",
+        "numbered_lives",
+        "allocation_ranges",
+        "allocation_parents",
+        "allocations_made",
+        "allocation_links_made",
+    ):
+        database.run("correlate", relation)
+    _publish(database, capture_dir, "allocations", "allocations_made")
+    _publish(database, capture_dir, "allocation_links", "allocation_links_made")
+    _publish(database, capture_dir, "request_spans", "request_spans_made")
+    _reconcile(database, capture_dir)
+    for relation in (
+        "tensor_lives",
+        "segment_lives",
+        "driver_lives",
+        "numbered_lives",
+        "allocations_made",
+        "allocation_links_made",
+        "allocation_ranges",
+        "allocation_parents",
+    ):
+        database.connection.execute(f"DROP TABLE {relation}")
+    database.run("leaks", "live_bytes_made")
+    _publish(database, capture_dir, "live_bytes", "live_bytes_made")
+
+
+def _judge(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
+    progress("judging survivors")
+    database.run("leaks", "epochs_made")
+    _publish(database, capture_dir, "epochs", "epochs_made")
+    for relation in ("judged_allocations", "kept_paths", "survivor_groups", "path_epochs"):
+        database.run("leaks", relation)
+    paths = CallPathReader(database)
+    paths.prefetch(row[0] for row in database.rows("SELECT DISTINCT path_key FROM survivor_groups"))
+    rated = judge_groups(database, config.leaks, paths.root)
+    assign_evidence(database, rated)
+    _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
+    tokens = {
+        (process, index): count
+        for process, index, count in database.rows(
+            "SELECT e.process_id, e.epoch_index, max(coalesce(r.prompt_tokens, 0) + coalesce(r.output_tokens, 0))"
+            " FROM epochs AS e JOIN request_spans AS r ON r.request_id = e.request_id"
+            " AND (r.process_id = e.process_id OR r.process_id IS NULL)"
+            " WHERE r.prompt_tokens IS NOT NULL OR r.output_tokens IS NOT NULL GROUP BY ALL"
+        )
+    }
+    with_segments = {
+        row[0] for row in database.rows("SELECT DISTINCT process_id FROM allocations WHERE level = 'segment'")
+    }
+    causes: dict[int, list[RootCause]] = {}
+    for number, item in enumerate(rated):
+        if item.suspect.judgement.verdict == "growing":
+            process = item.suspect.groups[0].key.process_id
+            own = {index: count for (owner, index), count in tokens.items() if owner == process}
+            causes[number] = root_causes(item, paths, config.root_causes, own, has_segments=process in with_segments)
+    progress("balancing the device's ledger")
+    for relation in ("memory_ledger_made", "idle_contexts"):
+        database.run("ledger", relation)
+    _publish(database, capture_dir, "memory_ledger", "memory_ledger_made")
+    contexts = database.rows(
+        "SELECT process_id, device_index, sample_count, last_bytes FROM idle_contexts ORDER BY device_index, process_id"
+    )
+    suspects = suspect_rows(database, rated, causes, paths)
+    cause_rows = root_cause_rows(suspects, causes, contexts)
+    write_rows(capture_dir, "leak_suspects", suspects)
+    write_rows(capture_dir, "root_causes", cause_rows)
+    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows))
+
+
+def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line: None) -> None:
+    """Raw tables of a capture to its core and out tables, all under `capture_dir/tables`.
+
+    Raises BadInput when there are no raw tables, OutputError when the tables can't be written.
+    """
+    if not table_path(capture_dir, "capture_files").exists():
+        raise BadInput("no tables in it", where=str(capture_dir), todo="run `leakpath ingest` first")
+    temp = capture_dir / ".leakpath-duckdb"
+    settings = {
+        "clock_tolerance_ns": CLOCK_TOLERANCE_NS,
+        "time_windows": config.leaks.time_windows,
+        "max_points": config.series.max_points,
+        "ledger_samples": LEDGER_SAMPLES,
+        "context_min_bytes": config.root_causes.context_min_bytes,
+    }
+    try:
+        with open_capture(capture_dir, temp, settings=settings) as database:
+            _rebuild(database, capture_dir, progress)
+            _judge(database, capture_dir, config, progress)
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)
