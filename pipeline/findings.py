@@ -29,6 +29,11 @@ def bytes_text(value: float) -> str:
     return f"{value:.3g} TB"
 
 
+def plural(kind: str) -> str:
+    """The epoch kind in the plural: requests, range families."""
+    return kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
+
+
 def _evidence(*parts: tuple[str, str]) -> str:
     return json.dumps([{"table": table, "where": where} for table, where in parts])
 
@@ -36,7 +41,7 @@ def _evidence(*parts: tuple[str, str]) -> str:
 def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
     who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
     kept = f"{suspect['retained_count']} {_LEVELS.get(suspect['level'], 'allocations')}, {bytes_text(suspect['retained_bytes'])}"
-    epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {suspect['epoch_kind']}s"
+    epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
     attribute = f", told apart by {suspect['attribute']}" if suspect["attribute"] else ""
     rate = f"; grows {bytes_text(suspect['growth_bytes_per_hour'])}/h" if suspect["growth_bytes_per_hour"] else ""
     number = suspect["suspect_id"]
@@ -98,14 +103,14 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
         return {
             "finding_kind": "no_leak",
             "severity": "info",
-            "title": f"No leak found over {count} {kind}s; {len(open_groups)} groups ({kept}) could not be judged",
+            "title": f"No leak found over {count} {plural(kind)}; {len(open_groups)} groups ({kept}) could not be judged",
             "evidence": _evidence(("leak_suspects", "verdict = 'inconclusive'")),
             "advice": "Record more epochs to settle the rest.",
         }
     return {
         "finding_kind": "no_leak",
         "severity": "info",
-        "title": f"No leak found over {count} {kind}s",
+        "title": f"No leak found over {count} {plural(kind)}",
         "evidence": _evidence(("leak_suspects", "true"), ("epochs", "true")),
     }
 

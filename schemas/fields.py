@@ -260,7 +260,7 @@ _FIELDS: tuple[Field, ...] = (
     Field("epoch_index", "int64", "Number of the epoch within its process, from 0.", nullable=False),
     Field("epoch_name", "text", "Request id or range name of the epoch."),
     # suspects
-    Field("suspect_id", "int64", "Number of the judged group, 0 is the first to look at.", nullable=False),
+    Field("suspect_id", "int64", "Number of the judged group, 0 is the first to look at; null in `root_causes` for causes without one."),
     Field("suspect_rank", "int64", "Order of importance among growing suspects, from 1; null for other verdicts."),
     Field("verdict", "text", "growing, bounded, one_time or inconclusive.", nullable=False),
     Field("verdict_reason", "text", "Why, in words and numbers.", nullable=False),
@@ -293,7 +293,7 @@ _FIELDS: tuple[Field, ...] = (
     Field("root_cause_id", "int64", "Number of the row.", nullable=False),
     Field("evidence_for", "list<text>", "What speaks for it, with numbers.", nullable=False),
     Field("evidence_against", "list<text>", "What speaks against it."),
-    Field("advice", "text", "What to do.", nullable=False),
+    Field("advice", "text", "What to do, null when there is nothing to do."),
     Field("next_measurement", "text", "What to capture next to be surer."),
     Field("bytes", "int64", "Bytes concerned.", "bytes"),
     Field(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class PathKey(NamedTuple):
 
 
 class Survivors(NamedTuple):
-    """Allocations of one size from one epoch that live at the end. `epoch` None: from before the window."""
+    """Allocations of one requested size from one epoch that live at the end. `epoch` None: from before the window."""
 
     size: int
     epoch: int | None
@@ -57,21 +58,33 @@ def load_survivors(database: Database) -> dict[PathKey, list[Survivors]]:
     """Survivors of every call path."""
     found: dict[PathKey, list[Survivors]] = defaultdict(list)
     for *key, size, epoch, count, kept, requested in database.rows(
-        "SELECT process_id, device_index, level, memory_kind, path_key, allocated_bytes, epoch_index, retained_count,"
+        "SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index, retained_count,"
         " retained_bytes, coalesce(retained_requested_bytes, retained_bytes) FROM survivor_groups ORDER BY ALL"
     ):
         found[PathKey(*key)].append(Survivors(size, epoch, count, kept, requested))
     return dict(found)
 
 
-def load_changes(database: Database) -> dict[PathKey, list[tuple[Any, ...]]]:
-    """Rows of `path_epochs` a call path: epoch, allocated, freed, evicted, oldest eviction, lasting."""
-    found: dict[PathKey, list[tuple[Any, ...]]] = defaultdict(list)
+class Change(NamedTuple):
+    """What one epoch did to the allocations of one size of a call path. `size` None: sizes without survivors."""
+
+    size: int | None
+    epoch: int
+    allocated_bytes: int
+    freed_bytes: int
+    evicted_count: int
+    evicted_age: int | None
+    lasting_count: int
+
+
+def load_changes(database: Database) -> dict[PathKey, list[Change]]:
+    """Rows of `path_epochs` by call path."""
+    found: dict[PathKey, list[Change]] = defaultdict(list)
     for row in database.rows(
-        "SELECT process_id, device_index, level, memory_kind, path_key, epoch_index, allocated_bytes, freed_bytes,"
+        "SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index, allocated_bytes, freed_bytes,"
         " evicted_count, evicted_age, lasting_count FROM path_epochs ORDER BY ALL"
     ):
-        found[PathKey(*row[:5])].append(row[5:])
+        found[PathKey(*row[:5])].append(Change(*row[5:]))
     return dict(found)
 
 
@@ -85,7 +98,7 @@ def _is_extra(epoch: int, count: int, others: dict[int, int]) -> bool:
     return epoch in others or count * 2 < median(others.values())
 
 
-def split_sizes(survivors: list[Survivors]) -> tuple[list[Survivors], list[list[Survivors]]]:
+def split_sizes(survivors: Sequence[Survivors]) -> tuple[list[Survivors], list[list[Survivors]]]:
     """Regular survivors of a call path's epochs, and sizes to be judged apart."""
     by_size: dict[int, dict[int, list[Survivors]]] = defaultdict(lambda: defaultdict(list))
     for s in survivors:
@@ -106,53 +119,84 @@ def split_sizes(survivors: list[Survivors]) -> tuple[list[Survivors], list[list[
 
 
 def build_history(
-    group: list[Survivors], changes: list[tuple[Any, ...]], excluded: list[Survivors], epoch_count: int
+    group: Sequence[Survivors], changes: Iterable[Change], excluded: Sequence[Survivors], epoch_count: int
 ) -> PathHistory:
     """History of the regular survivors of one call path: all its allocations less what `excluded` survivors hold."""
     allocated, freed, evicted, lasting = (np.zeros(epoch_count, dtype=np.int64) for _ in range(4))
     before, oldest = 0, 0
-    for epoch, allocated_bytes, freed_bytes, evicted_count, evicted_age, lasting_count in changes:
-        oldest = max(oldest, evicted_age or 0)
-        if epoch < 0:
-            before += allocated_bytes - freed_bytes
-        elif epoch < epoch_count:
-            allocated[epoch] += allocated_bytes
-            freed[epoch] += freed_bytes
-            evicted[epoch] += evicted_count
-            lasting[epoch] += lasting_count
+    for change in changes:
+        oldest = max(oldest, change.evicted_age or 0)
+        if change.epoch < 0:
+            before += change.allocated_bytes - change.freed_bytes
+        elif change.epoch < epoch_count:
+            allocated[change.epoch] += change.allocated_bytes
+            freed[change.epoch] += change.freed_bytes
+            evicted[change.epoch] += change.evicted_count
+            lasting[change.epoch] += change.lasting_count
     for s in excluded:
         if s.epoch == BEFORE_EPOCHS:
             before -= s.bytes
         elif s.epoch is not None and s.epoch < epoch_count:
             allocated[s.epoch] -= s.bytes
             lasting[s.epoch] -= s.count
-    kept: dict[int, int] = defaultdict(int)
+    kept, sizes = Counter[int](), Counter[int]()
     for s in group:
+        sizes[s.size] += s.count
         if s.epoch is not None and 0 <= s.epoch < epoch_count:
             kept[s.epoch] += s.count
-    return PathHistory(epoch_count, allocated, freed, evicted, lasting, oldest, before, dict(kept))
+    return PathHistory(epoch_count, allocated, freed, evicted, lasting, oldest, before, dict(kept), sizes)
 
 
-def groups_of(
-    key: PathKey, survivors: list[Survivors], changes: list[tuple[Any, ...]], epoch_count: int
-) -> list[Group]:
-    """The groups of one call path: kept since before the window, before the epochs, one-off sizes, in flight, regular."""
-    before_window = [s for s in survivors if s.epoch is None]
-    before_epochs = [s for s in survivors if s.epoch == BEFORE_EPOCHS]
-    in_flight = [s for s in survivors if s.epoch is not None and s.epoch >= epoch_count]
-    judged = [s for s in survivors if s.epoch is not None and 0 <= s.epoch < epoch_count]
-    regular, apart = split_sizes(judged)
-    found = [Group(key, rows) for rows in (before_epochs,) if rows]
-    for rows in apart:
-        found.append(
-            Group(key, rows, build_history(rows, [(s.epoch, s.bytes, 0, 0, 0, s.count) for s in rows], [], epoch_count))
-        )
-    if regular:
-        excluded = [*before_epochs, *(s for rows in apart for s in rows)]
-        found.append(Group(key, regular, build_history(regular, changes, excluded, epoch_count), before_window))
-        before_window = []
-    if in_flight:
-        found.append(Group(key, in_flight))
-    if before_window:
-        found.append(Group(key, before_window))
-    return found
+class PathGroups:
+    """The survivors of one call path, taken apart by when they were allocated and by fate."""
+
+    def __init__(
+        self, key: PathKey, survivors: Sequence[Survivors], changes: Sequence[Change], epoch_count: int
+    ) -> None:
+        self.key, self._changes, self._epoch_count = key, changes, epoch_count
+        self._before_window = [s for s in survivors if s.epoch is None]
+        self._before_epochs = [s for s in survivors if s.epoch == BEFORE_EPOCHS]
+        self._in_flight = [s for s in survivors if s.epoch is not None and s.epoch >= epoch_count]
+        judged = [s for s in survivors if s.epoch is not None and 0 <= s.epoch < epoch_count]
+        self._regular, self._apart = split_sizes(judged)
+
+    def set_apart(self) -> list[Group]:
+        """Groups that need no trend: from before the window or the epochs, one-off sizes, still running."""
+        found = [Group(self.key, rows) for rows in (self._before_epochs, self._in_flight) if rows]
+        for rows in self._apart:
+            own = (Change(s.size, s.epoch or 0, s.bytes, 0, 0, None, s.count) for s in rows)
+            found.append(Group(self.key, rows, build_history(rows, own, [], self._epoch_count)))
+        if self._before_window and not self._regular:
+            found.append(Group(self.key, self._before_window))
+        return found
+
+    def regular(self) -> Group | None:
+        """What is left: all sizes of the path together."""
+        if not self._regular:
+            return None
+        excluded = [*self._before_epochs, *(s for rows in self._apart for s in rows)]
+        history = build_history(self._regular, self._changes, excluded, self._epoch_count)
+        return Group(self.key, self._regular, history, self._before_window)
+
+    def never_evicted(self) -> list[Group]:
+        """Sizes that several epochs keep and that were never given back late: each may grow on a path that does not."""
+        found = []
+        for size in sorted({s.size for s in self._regular}):
+            rows = [s for s in self._regular if s.size == size]
+            changes = [change for change in self._changes if change.size == size]
+            if len(rows) >= 3 and not any(change.evicted_count for change in changes):
+                own_before = [s for s in self._before_epochs if s.size == size]
+                found.append(Group(self.key, rows, build_history(rows, changes, own_before, self._epoch_count)))
+        return found
+
+    def without(self, taken: Sequence[Group]) -> Group | None:
+        """The regular group less sizes that were judged apart."""
+        sizes = {s.size for group in taken for s in group.survivors}
+        rows = [s for s in self._regular if s.size not in sizes]
+        if not rows:
+            return None
+        excluded = [
+            s for s in (*self._before_epochs, *(s for apart in self._apart for s in apart)) if s.size not in sizes
+        ]
+        changes = [change for change in self._changes if change.size not in sizes]
+        return Group(self.key, rows, build_history(rows, changes, excluded, self._epoch_count), self._before_window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from pipeline.database import Database
 from pipeline.leaks.attributes import Association, associations, request_attributes
-from pipeline.leaks.histories import Group, PathKey, groups_of, load_changes, load_survivors
+from pipeline.leaks.histories import Group, PathGroups, PathKey, load_changes, load_survivors
 from pipeline.leaks.merging import Judged, Suspect, merge
 from pipeline.leaks.trend import theil_sen
-from pipeline.leaks.verdicts import Judgement, judge
+from pipeline.leaks.verdicts import Judgement, judge, succession
 from schemas.config import LeakSettings
 
 NS_PER_HOUR = 3_600_000_000_000
@@ -76,7 +76,7 @@ def load_epochs(database: Database) -> dict[int | None, Epochs]:
     return found
 
 
-def _no_history(judgement: Judgement, epochs: Epochs, group: Group) -> Judgement:
+def _no_history(epochs: Epochs, group: Group) -> Judgement:
     """The verdict of a group without a history: from before the window or the epochs, or still running."""
     if epochs.count == 0:
         return Judgement("inconclusive", "nothing in the capture repeats while the history was recorded")
@@ -84,7 +84,9 @@ def _no_history(judgement: Judgement, epochs: Epochs, group: Group) -> Judgement
         return Judgement("one_time", "allocated before the recorded window and kept since; its time is not known")
     if all(s.epoch is not None and s.epoch >= epochs.count for s in group.survivors):
         return Judgement("inconclusive", "allocated in the epoch that was running when the recording ended")
-    return judgement
+    return Judgement(
+        "one_time", "allocated before the first epoch and kept since", succession(epochs.count, epochs.count)
+    )
 
 
 def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[int], int | None]) -> list[Rated]:
@@ -97,27 +99,40 @@ def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[in
     judged: list[Judged] = []
     for key, survivors in load_survivors(database).items():
         epochs = epochs_by_process.get(key.process_id, _NO_EPOCHS)
-        for group in groups_of(key, survivors, changes.get(key, []), epochs.count):
-            if group.history is None or epochs.count == 0:
-                verdict = _no_history(
-                    Judgement(
-                        "one_time",
-                        "allocated before the first epoch and kept since",
-                        (epochs.count + 1) / (epochs.count + 2),
-                    ),
-                    epochs,
-                    group,
-                )
-            else:
-                best = _best(epochs, group.epochs)
-                verdict = judge(group.history, settings, attribute=best)
-            root = roots(key.path_key) if key.path_key >= 0 else None
-            judged.append(Judged(group, verdict, root))
+        root = roots(key.path_key) if key.path_key >= 0 else None
+        path = PathGroups(key, survivors, changes.get(key, []), epochs.count)
+        judged += [Judged(group, verdict, root) for group, verdict in _judge_path(path, epochs, settings)]
     rated = [
         _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, _NO_EPOCHS), settings)
         for suspect in merge(judged)
     ]
     return sorted(rated, key=_importance)
+
+
+def _judge_path(path: PathGroups, epochs: Epochs, settings: LeakSettings) -> Iterator[tuple[Group, Judgement]]:
+    """Verdicts of one call path: what stands apart, then all sizes together, or size by size where only some grow."""
+
+    def verdict(group: Group) -> Judgement:
+        if group.history is None or not epochs.count:
+            return _no_history(epochs, group)
+        return judge(group.history, settings, attribute=_best(epochs, group.epochs))
+
+    for group in path.set_apart():
+        yield group, verdict(group)
+    regular = path.regular()
+    if regular is None:
+        return
+    whole = verdict(regular)
+    if whole.verdict != "growing":
+        growing = [(group, own) for group in path.never_evicted() if (own := verdict(group)).verdict == "growing"]
+        yield from growing
+        rest = path.without([group for group, _ in growing])
+        if not growing or rest is None:
+            if not growing:
+                yield regular, whole
+            return
+        regular, whole = rest, verdict(rest)
+    yield regular, whole
 
 
 def _best(epochs: Epochs, leaking: set[int]) -> Association | None:
@@ -155,7 +170,7 @@ def assign_evidence(database: Database, rated: list[Rated]) -> None:
     """Create `leak_evidence_made`: every surviving allocation with the suspect that it belongs to."""
     database.connection.execute(
         "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER, level VARCHAR,"
-        " memory_kind VARCHAR, path_key BIGINT, allocated_bytes BIGINT, epoch_index BIGINT)"
+        " memory_kind VARCHAR, path_key BIGINT, size_key BIGINT, epoch_index BIGINT)"
     )
     rows: list[tuple[Any, ...]] = []
     for suspect_id, item in enumerate(rated):
@@ -177,7 +192,7 @@ def _insert(database: Database, rows: list[tuple[Any, ...]]) -> None:
         "level",
         "memory_kind",
         "path_key",
-        "allocated_bytes",
+        "size_key",
         "epoch_index",
     )
     assigned = pa.table({name: pa.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +17,6 @@ Verdict = Literal["growing", "bounded", "one_time", "inconclusive"]
 LEVEL_TOLERANCE = 1.05
 EVICTION_SHARE = 0.5
 STRONG_EPOCHS = 4
-LATE_P_VALUE = 0.05
 
 
 @dataclass(slots=True)
@@ -36,6 +36,11 @@ class PathHistory:
     oldest_eviction: int
     before_bytes: int
     survivors: dict[int, int] = field(default_factory=dict)
+    sizes: Counter[int] = field(default_factory=Counter)
+
+    def is_size_classes(self) -> bool:
+        """Whether survivors are one block of each of several power-of-two sizes, as a caching pool keeps (pinned memory)."""
+        return len(self.sizes) >= 3 and all(n == 1 and size & (size - 1) == 0 for size, n in self.sizes.items())
 
     def live_bytes(self) -> NDArray[np.float64]:
         """Live bytes at each epoch's end."""
@@ -107,6 +112,12 @@ def judge(history: PathHistory, settings: LeakSettings, *, attribute: Associatio
             f"evicts as it fills: {outflow} given back late against {inflow} kept since half time",
             succession(outflow, max(inflow, outflow)),
         )
+    if history.is_size_classes():
+        return Judgement(
+            "bounded",
+            "a pool: one block of each power-of-two size, kept to be used again",
+            succession(n - half - late, n - half),
+        )
     slope = theil_sen(live)
     if slope * n < settings.min_growth_bytes:
         return Judgement(
@@ -114,7 +125,7 @@ def judge(history: PathHistory, settings: LeakSettings, *, attribute: Associatio
             f"rises by {slope * n:.0f} bytes in all, below {settings.min_growth_bytes} (min_growth_bytes)",
         )
     p, late_p = rise_p_value(live), rise_p_value(live[half:])
-    steady = len(kept) >= STRONG_EPOCHS and p < settings.max_p_value and late_p < LATE_P_VALUE
+    steady = len(kept) >= STRONG_EPOCHS and p < settings.max_p_value and late_p < settings.max_p_value
     told_apart = attribute is not None and attribute.is_perfect and attribute.p_value < settings.attribute_max_p_value
     if steady or told_apart:
         how = f"live bytes rise (Mann–Kendall p = {p:.2g}, {late_p:.2g} in the later half)"

@@ -15,7 +15,7 @@ GROUP BY ALL;
 CREATE TEMP TABLE judged_allocations AS
 SELECT
     a.allocation_id, a.process_id, a.device_index, a.level, a.alloc_call_path_id AS call_path_id, a.memory_kind,
-    a.allocated_bytes, a.requested_bytes, a.request_id, a.range_id, n.range_path, c.api_name,
+    a.allocated_bytes, a.requested_bytes, coalesce(a.requested_bytes, a.allocated_bytes) AS size_key, a.request_id, a.range_id, n.range_path, c.api_name,
     coalesce(a.alloc_call_path_id, -1 - (hash(coalesce(c.api_name, '') || '|' || coalesce(n.range_path, '')) >> 2)::BIGINT) AS path_key,
     CASE WHEN a.alloc_ts_ns IS NULL THEN NULL ELSE coalesce(r.epoch_index, e.epoch_index, -1) END AS epoch_index,
     CASE WHEN a.alloc_ts_ns IS NULL THEN NULL ELSE coalesce(e.epoch_index, -1) END AS time_epoch_index,

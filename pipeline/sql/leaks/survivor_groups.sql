@@ -1,6 +1,6 @@
--- Survivors by call path and size, an epoch: the rows that verdicts are made from.
+-- Survivors by call path and requested size, an epoch: the rows that verdicts are made from.
 CREATE TEMP TABLE survivor_groups AS
-SELECT process_id, device_index, level, memory_kind, path_key, allocated_bytes, epoch_index,
+SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index,
     count(*) AS retained_count, sum(allocated_bytes)::BIGINT AS retained_bytes, sum(requested_bytes)::BIGINT AS retained_requested_bytes
 FROM kept_paths WHERE free_epoch_index IS NULL
-GROUP BY ALL;
+GROUP BY process_id, device_index, level, memory_kind, path_key, size_key, epoch_index;

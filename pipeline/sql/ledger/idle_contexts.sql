@@ -1,18 +1,32 @@
--- Processes that hold device memory, level from their second sample on, and have no allocator activity in any file. Only
--- when some other process's activity was recorded: else nobody's was looked for.
-CREATE TEMP TABLE idle_contexts AS
+-- Processes that hold device memory, level over the later half of their samples, while nothing of theirs happens: no
+-- allocator or API record in that half, and no snapshot. Only when another process's activity was recorded then: else
+-- nobody's was looked for.
+CREATE TEMP TABLE _held AS
 SELECT process_id, device_index, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns, count(*) AS sample_count,
-    max(value)::BIGINT AS held_bytes, arg_max(value, ts_ns)::BIGINT AS last_bytes,
-    quantile_disc(value, 0.5)::BIGINT AS usual_bytes,
-    count(DISTINCT value) FILTER (place * 2 > total) AS late_levels
-FROM (
-    SELECT *, row_number() OVER (PARTITION BY process_id, device_index ORDER BY ts_ns) AS place,
-        count(*) OVER (PARTITION BY process_id, device_index) AS total
-    FROM metrics
-    WHERE source = 'nvml' AND metric = 'process_memory_used_bytes' AND process_id IS NOT NULL AND ts_ns IS NOT NULL
+    quantile_disc(ts_ns, 0.5) AS half_ns, arg_max(value, ts_ns)::BIGINT AS last_bytes
+FROM metrics
+WHERE source = 'nvml' AND metric = 'process_memory_used_bytes' AND process_id IS NOT NULL AND ts_ns IS NOT NULL AND clock_aligned
+GROUP BY process_id, device_index;
+
+CREATE TEMP TABLE _level AS
+SELECT h.*
+FROM _held AS h JOIN metrics AS m
+    ON m.process_id = h.process_id AND m.device_index = h.device_index AND m.ts_ns >= h.half_ns
+WHERE m.source = 'nvml' AND m.metric = 'process_memory_used_bytes'
+GROUP BY ALL HAVING count(DISTINCT m.value) = 1;
+
+CREATE TEMP TABLE _activity AS
+SELECT process_id, max(ts_ns) AS last_ns FROM (
+    SELECT process_id, ts_ns FROM memory_events WHERE clock_aligned AND ts_ns IS NOT NULL
+    UNION ALL SELECT process_id, start_ns FROM api_calls WHERE clock_aligned
 )
-WHERE process_id NOT IN (SELECT process_id FROM allocations WHERE process_id IS NOT NULL)
-    AND process_id NOT IN (SELECT process_id FROM api_calls WHERE process_id IS NOT NULL)
-    AND EXISTS (SELECT 1 FROM allocations)
-GROUP BY process_id, device_index
-HAVING late_levels = 1 AND last_bytes >= getvariable('context_min_bytes') AND sample_count >= 10;
+WHERE process_id IS NOT NULL GROUP BY process_id;
+
+CREATE TEMP TABLE idle_contexts AS
+SELECT l.process_id, l.device_index, l.sample_count, l.first_ns, l.last_ns, l.last_bytes
+FROM _level AS l
+LEFT JOIN _activity AS a USING (process_id)
+WHERE l.last_bytes >= getvariable('context_min_bytes') AND l.sample_count >= 10
+    AND coalesce(a.last_ns < l.half_ns, true)
+    AND l.process_id NOT IN (SELECT process_id FROM allocations WHERE level IN ('tensor', 'segment') AND process_id IS NOT NULL)
+    AND EXISTS (SELECT 1 FROM _activity AS o WHERE o.process_id <> l.process_id AND o.last_ns >= l.half_ns);
