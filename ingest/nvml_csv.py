@@ -83,7 +83,7 @@ class _Reader:
         for name, metric in _DEVICE_BYTES.items():
             if (value := self._bytes(fields, name, line)) is not None:
                 found[name] = value
-                self._batch.add(metric, ts_ns, value, "bytes", None, device)
+                self._batch.add(metric, ts_ns, float(value), "bytes", None, device)
         total = found.get("total_bytes")
         if total is not None and max(found.values()) > total:
             # Written all the same: the ledger is where a counter that can't be true is shown.
@@ -111,7 +111,7 @@ class _Reader:
         self._processes[device].add(pid)
         for name, metric in _PROCESS_BYTES.items():
             if (value := self._bytes(fields, name, line)) is not None:
-                self._batch.add(metric, ts_ns, value, "bytes", pid, device)
+                self._batch.add(metric, ts_ns, float(value), "bytes", pid, device)
         for name in self._process_extra:
             self._other(name, line, fields, ts_ns, pid, device)
 

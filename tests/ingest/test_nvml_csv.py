@@ -99,10 +99,12 @@ def test_impossible_numbers_are_counted(tmp_path: Path) -> None:
         f"{T + 5},0,1,1,2,0,0,7,1\n"
         f"{T + 5},0,2,1,2,0,0,8,1\n"  # another reading at the same time
         f"{T + 5},0,1,1,2,0,0,7,1\n"  # the same process again
+        f"{T + 6},0,1495343449534343169,,,,,,\n"  # no float64 holds it exactly
     )
     tables = read_text(text, tmp_path, IMPORTER)
     rows = rows_of(tables, "metrics", COLUMNS)
-    assert [(row[1], row[2]) for row in rows if row[0] == "device_memory_used_bytes"] == [(T, 300.0), (T + 5, 1.0)]
+    used = [(row[1], row[2]) for row in rows if row[0] == "device_memory_used_bytes"]
+    assert used == [(T, 300.0), (T + 5, 1.0), (T + 6, 1495343449534343168.0)]
     assert [row[4] for row in rows if row[0] == "process_memory_used_bytes"] == [7, 8]
     assert data_loss(tables) == {
         "impossible_values": 3,
@@ -112,6 +114,7 @@ def test_impossible_numbers_are_counted(tmp_path: Path) -> None:
         "contradicting_samples": 1,
     }
     assert counts_of(tables)["repeated_processes", "info"] == 1
+    assert counts_of(tables)["missing_values", "info"] == 4
 
 
 def test_other_columns_become_series(tmp_path: Path) -> None:
