@@ -14,7 +14,7 @@ from typing import Any, Literal
 import duckdb
 
 from ingest.errors import BadInput
-from schemas.fields import Kind
+from schemas.fields import Field, Kind
 from schemas.tables import TABLES, Table
 
 Row = dict[str, Any]
@@ -47,7 +47,8 @@ class CaptureTables:
     """Read access to `<capture>/tables`, to be used as a context manager.
 
     Every declared table is a view with exactly the declared columns: an absent or unreadable table is
-    empty, an absent column is null. Queries run in bounded memory and spill to a temporary folder.
+    empty, an absent column is null (empty where the contract allows no null). Queries run in bounded memory
+    and spill to a temporary folder.
     """
 
     def __init__(self, capture_dir: Path, *, memory_limit: str = "1GB") -> None:
@@ -109,12 +110,7 @@ class CaptureTables:
                 found = {str(row[0]) for row in described}
             except duckdb.Error as error:
                 note = _first_line(error, folder)
-        columns = ", ".join(
-            f'TRY_CAST("{f.name}" AS {_SQL_TYPES[f.kind]}) AS "{f.name}"'
-            if f.name in found
-            else f'NULL::{_SQL_TYPES[f.kind]} AS "{f.name}"'
-            for f in table.fields
-        )
+        columns = ", ".join(f'{_column(f, f.name in found)} AS "{f.name}"' for f in table.fields)
         origin = f"FROM read_parquet({pattern})" if found else "WHERE false"
         self._db.execute(f'CREATE VIEW "{table.name}" AS SELECT {columns} {origin}')
         count = self._db.execute(f'SELECT count(*) FROM "{table.name}"').fetchone() if found else (0,)
@@ -128,6 +124,16 @@ class CaptureTables:
 def query_text(name: str) -> str:
     """The text of one of the report's own queries."""
     return files("reports").joinpath(f"sql/{name}.sql").read_text("utf-8")
+
+
+def _column(field: Field, is_found: bool) -> str:
+    """SQL of one column in its declared type; a missing value is empty or 0 where the contract allows no null."""
+    sql_type = _SQL_TYPES[field.kind]
+    value = f'TRY_CAST("{field.name}" AS {sql_type})' if is_found else f"NULL::{sql_type}"
+    if field.nullable:
+        return value
+    empty = "[]" if field.kind.startswith("list") else "''" if field.kind == "text" else "0"
+    return f"coalesce({value}, {empty}::{sql_type})"
 
 
 def _files(folder: Path, name: str) -> tuple[str, bool]:

@@ -133,7 +133,7 @@ def _suspect(tables: CaptureTables, row: Row) -> Suspect:
         suspect_id=row["suspect_id"],
         suspect_rank=row["suspect_rank"],
         cause=cause_label(row["root_cause"]),
-        noun=_LEVEL_NOUNS.get(row["level"], tidy(row["level"], 30) + " allocation"),
+        noun=_LEVEL_NOUNS.get(row["level"]) or f"{tidy(row['level'], 30)} allocation".strip(),
         epoch_noun=_EPOCH_NOUNS.get(kind, kind.replace("_", " ")),
         reason=tidy(row["verdict_reason"], 1000),
         confidence=row["confidence"],

@@ -16,8 +16,15 @@ SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 
 _FILLERS: dict[str, Any] = {
-    "int64": 0, "int32": 0, "uint64": 0, "float64": 0.0, "bool": False, "text": "x", "list<int64>": [], "list<text>": [],
-}  # fmt: skip
+    "int64": 0,
+    "int32": 0,
+    "uint64": 0,
+    "float64": 0.0,
+    "bool": False,
+    "text": "x",
+    "list<int64>": [],
+    "list<text>": [],
+}
 
 
 def write_table(capture: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:

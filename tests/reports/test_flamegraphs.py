@@ -1,0 +1,177 @@
+"""speedscope files: valid by the published schema, and their weights sum to the tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from reports import callstacks
+from reports.build import build_report
+from reports.callstacks import GRAPHS
+from tests.reports.builders import write_tables
+from tests.reports.sample import leaking_capture
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "data/speedscope/file-format-schema.json").read_text("utf-8"))
+MB = 1_000_000
+STORE = ("main (app/serve.py:10)", "Store.remember (app/store.py:42)")
+FORWARD = ("main (app/serve.py:10)", "forward (modules/module.py:7)")
+NOWHERE = ("[no call path]",)
+
+
+def graphs_of(capture: Path) -> dict[str, Any]:
+    """All flame graphs, each checked against the schema."""
+    loaded = {path.name.split(".")[0]: json.loads(path.read_bytes()) for path in build_report(capture).flamegraphs}
+    for graph in loaded.values():
+        jsonschema.validate(graph, SCHEMA)
+    assert tuple(loaded) == GRAPHS
+    return loaded
+
+
+def stacks(graph: dict[str, Any], profile: int = 0) -> dict[tuple[str, ...], int]:
+    """Weights by frame names of one profile."""
+    names = [frame["name"] for frame in graph["shared"]["frames"]]
+    shown = graph["profiles"][profile]
+    assert shown["endValue"] == sum(shown["weights"])
+    return {
+        tuple(names[i] for i in sample): weight
+        for sample, weight in zip(shown["samples"], shown["weights"], strict=True)
+    }
+
+
+def test_stacks_of_the_sample(leaking: Path) -> None:
+    graphs = graphs_of(leaking)
+    assert stacks(graphs["live_at_end"]) == {STORE: 4 * MB, FORWARD: 8 * MB, NOWHERE: 20 * MB}
+    assert stacks(graphs["live_at_peak"]) == {STORE: 4 * MB, FORWARD: 14 * MB, NOWHERE: 20 * MB}
+    assert stacks(graphs["suspects"]) == {STORE: 4 * MB}
+    assert stacks(graphs["churn_bytes"]) == {STORE: 4 * MB, FORWARD: 8 * MB + 12 * 3 * MB}
+    assert stacks(graphs["churn_count"]) == {STORE: 4, FORWARD: 13}
+    assert graphs["live_at_end"]["profiles"][0]["name"] == "Bytes live at the end: tensors, process 7, device 0"
+    assert [graph["profiles"][0]["unit"] for graph in graphs.values()] == ["bytes", "bytes", "bytes", "bytes", "none"]
+    assert {"name": STORE[1], "file": "/srv/app/store.py", "line": 42} in graphs["suspects"]["shared"]["frames"]
+
+
+def test_the_peak_is_that_of_a_replay(tmp_path: Path) -> None:
+    """Many overlapping lives: the brute-force answer at every moment."""
+    lives = [((i * 7919) % 101, (i * 7919) % 101 + (i * 104729) % 37, 1 + (i * 31) % 50) for i in range(400)]
+    rows = [
+        {
+            "allocation_id": i,
+            "process_id": 1,
+            "device_index": 0,
+            "level": "tensor",
+            "alloc_ts_ns": start,
+            "allocated_bytes": size,
+            "free_ts_ns": end if i % 9 else None,
+        }
+        for i, (start, end, size) in enumerate(lives)
+    ]
+    peak = max(
+        sum(
+            r["allocated_bytes"]
+            for r in rows
+            if r["alloc_ts_ns"] <= t and (r["free_ts_ns"] is None or r["free_ts_ns"] > t)
+        )
+        for t in range(140)
+    )
+    graphs = graphs_of(write_tables(tmp_path, {"allocations": rows}))
+    assert sum(stacks(graphs["live_at_peak"]).values()) == peak
+    assert sum(stacks(graphs["live_at_end"]).values()) == sum(
+        r["allocated_bytes"] for r in rows if r["free_ts_ns"] is None
+    )
+
+
+def test_levels_processes_and_devices_are_apart(tmp_path: Path) -> None:
+    rows = [
+        {
+            "allocation_id": n,
+            "level": level,
+            "process_id": process,
+            "device_index": device,
+            "allocated_bytes": size,
+            "alloc_ts_ns": n,
+        }
+        for n, (level, process, device, size) in enumerate(
+            [
+                ("driver", 1, 0, 5),
+                ("tensor", 1, 0, 3),
+                ("tensor", 2, 1, 4),
+                ("driver", None, None, 7),
+                ("tensor", 1, 0, None),
+            ]
+        )
+    ]
+    graphs = graphs_of(write_tables(tmp_path, {"allocations": rows}))
+    shown = [(p["name"].split(": ")[1], p["endValue"]) for p in graphs["live_at_end"]["profiles"]]
+    assert shown == [
+        ("tensors, process 2, device 1", 4),
+        ("tensors, process 1, device 0 (1 allocations of unknown size left out)", 3),
+        ("driver allocations", 7),
+        ("driver allocations, process 1, device 0", 5),
+    ]
+
+
+def test_depth_and_size_are_capped_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callstacks, "MAX_PATHS", 3)
+    monkeypatch.setattr(callstacks, "MAX_DEPTH", 6)
+    rows = [
+        {
+            "allocation_id": n,
+            "level": "tensor",
+            "process_id": 1,
+            "device_index": 0,
+            "allocated_bytes": 10 + n,
+            "alloc_ts_ns": n,
+            "alloc_call_path_id": n,
+        }
+        for n in range(8)
+    ]
+    tables = {
+        "allocations": rows,
+        "frames": [{"frame_id": n, "function": f"f{n}"} for n in range(20)],
+        "call_paths": [
+            {"call_path_id": n, "frame_ids": list(range(n, n + 9)) if n == 7 else [n], "depth_count": 1}
+            for n in range(8)
+        ],
+    }
+    graph = graphs_of(write_tables(tmp_path, tables))["live_at_end"]
+    assert graph["profiles"][0]["name"].endswith("(3 largest of 8 call paths; 1 paths cut to 6 frames)")
+    assert stacks(graph) == {
+        ("f7", "f8", "f9", "[frames cut]", "f14", "f15"): 17,
+        ("f6",): 16,
+        ("f5",): 15,
+        ("[other call paths]",): 10 + 11 + 12 + 13 + 14,
+    }
+
+
+def test_more_profiles_than_shown_are_summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callstacks, "MAX_PROFILES", 2)
+    rows = [
+        {
+            "allocation_id": n,
+            "level": "tensor",
+            "process_id": n,
+            "device_index": 0,
+            "allocated_bytes": 10 + n,
+            "alloc_ts_ns": n,
+        }
+        for n in range(5)
+    ]
+    graph = graphs_of(write_tables(tmp_path, {"allocations": rows}))["live_at_end"]
+    assert [profile["endValue"] for profile in graph["profiles"]] == [14, 13, 10 + 11 + 12]
+
+
+def test_nothing_to_show_is_still_a_valid_file(tmp_path: Path) -> None:
+    graphs = graphs_of(write_tables(tmp_path / "none", {}))
+    assert graphs["suspects"]["profiles"][0]["name"] == "Bytes kept by suspects, none: nothing to show"
+    assert graphs["suspects"]["profiles"][0]["samples"] == []
+
+
+def test_a_lost_frame_keeps_its_place(tmp_path: Path) -> None:
+    tables = leaking_capture()
+    del tables["frames"][1]
+    graphs = graphs_of(write_tables(tmp_path, tables))
+    assert stacks(graphs["suspects"]) == {("main (app/serve.py:10)", "[frame 2]"): 4 * MB}
