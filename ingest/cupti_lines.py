@@ -74,9 +74,10 @@ def line_runs(stream: BinaryIO, count: Count) -> Iterator[LineRun]:
                     break
                 del buffer[:end]
                 line, is_skipping = line + 1, False
-            end = buffer.find(b"\n", RUN_BYTES - 1) + 1
-            if not end and len(buffer) > RUN_BYTES + MAX_LINE_BYTES:
-                end, is_skipping = buffer.rfind(b"\n") + 1, True
+            limit = RUN_BYTES + MAX_LINE_BYTES
+            end = buffer.find(b"\n", RUN_BYTES - 1, limit) + 1
+            if not end and len(buffer) >= limit:
+                end, is_skipping = buffer.rfind(b"\n", 0, limit) + 1, True
             if end:
                 with memoryview(buffer) as view:
                     run = _run(bytes(view[:end]), line)

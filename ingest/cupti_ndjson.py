@@ -51,6 +51,7 @@ def read_ndjson(path: Path, records: CuptiRecords, count: Count) -> None:
             if run.first_line == 0 and b'"_HEADER"' not in run.line(0):
                 records.pid = _only_process_id(path, count)
             _hand_over(frames, run, records, count)
+            records.flush()
 
 
 def _read_ahead(runs: Iterator[LineRun]) -> Iterator[tuple[LineRun, Frames | None]]:

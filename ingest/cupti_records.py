@@ -31,7 +31,8 @@ class CuptiRecords:
     """The tables of one CUPTI file.
 
     `pid` is the process of records that name none. `add` takes frames with a column `event_index` and any of the
-    attributes in `COLUMNS`; `finish` writes what had to wait for the end of the file.
+    attributes in `COLUMNS`; `flush` writes what was added, in the file's order; `finish` writes what had to wait for
+    the end of the file.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -40,6 +41,7 @@ class CuptiRecords:
         self._ranges = RangePairs()
         self._held: list[pl.DataFrame] | None = []
         self._held_rows = 0
+        self._added: dict[str, list[pl.DataFrame]] = {}
         self._seen: dict[str, set[tuple[Any, ...]]] = {table: set() for table in IDENTITY_KEYS}
         self._processes: dict[int, None] = {}
         self._unused: dict[str, Counter[str]] = {"unused_kinds": Counter(), "unknown_kinds": Counter()}
@@ -84,7 +86,7 @@ class CuptiRecords:
         return list(dict.fromkeys(["event_index", *names]))
 
     def add(self, kind: str, records: pl.DataFrame) -> None:
-        """Write the records of one kind."""
+        """Take the records of one kind."""
         if not records.height:
             return
         self._check(kind, records)
@@ -102,10 +104,22 @@ class CuptiRecords:
             known = "unused_kinds" if kind in KIND_NAMES else "unknown_kinds"
             self._unused[known][kind[:80]] += records.height
 
+    def flush(self) -> None:
+        """Write the rows of all records taken since the last call."""
+        for table, frames in self._added.items():
+            rows = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
+            if len(frames) > 1 and "event_index" in rows.columns:
+                rows = rows.sort("event_index")
+            arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+            self._sink.write(table, dict(zip(arrow.column_names, arrow.columns, strict=True)))
+        self._added.clear()
+
     def finish(self) -> None:
         """Write what waited for the end of the file, and the counts."""
         self._write_held()
         self._write_ranges(self._ranges.finish())
+        self.flush()
+        self._sink.process_id = self._sink.process_id or self.pid
         count = self._sink.count
         count("ranges_not_closed", self._ranges.unclosed, detail="the recording ended inside these ranges")
         count("range_ends_without_start", self._ranges.unopened, detail="the ranges began before the recording")
@@ -179,8 +193,7 @@ class CuptiRecords:
 
     def _put(self, table: str, rows: pl.DataFrame) -> None:
         if rows.height:
-            arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
-            self._sink.write(table, dict(zip(arrow.column_names, arrow.columns, strict=True)))
+            self._added.setdefault(table, []).append(rows)
 
     def _check(self, kind: str, records: pl.DataFrame) -> None:
         """Count values without a word in the tables or too large for them; learn the clock where no header says."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,6 +60,7 @@ def read_segments(path: Path, records: CuptiRecords, count: Count) -> None:
                         if kind in KIND_NAMES:
                             records.unknown_keys(kind, set(batch.schema.names) - _KNOWN_KEYS)
                         records.add(kind, _frame(batch, index))
+                        records.flush()
                     index += batch.num_rows
             except _DAMAGE as error:
                 is_torn = not segment.endswith(_END)
@@ -81,7 +83,8 @@ def _frame(batch: pa.RecordBatch, index: int) -> pl.DataFrame:
 
 def _batches(segment: bytes, path: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The segment's batches with their kind. Raises what Arrow raises on damage, ValueError past the limits."""
-    reader = pa.ipc.open_stream(segment)
+    source = pa.BufferReader(segment)
+    reader = pa.ipc.open_stream(source)
     metadata = reader.schema.metadata or {}
     version = metadata.get(b"version", b"").decode("utf-8", "replace")
     if metadata.get(b"format") != FORMAT.encode() or version not in VERSIONS:
@@ -90,12 +93,17 @@ def _batches(segment: bytes, path: Path) -> Iterator[tuple[str, pa.RecordBatch]]
             where=str(path),
             todo="use the leakpath that recorded it, or a newer one",
         )
-    unpacked = sum(_unpacked_bytes(message) for message in pa.ipc.MessageReader.open_stream(segment))
+    unpacked = 0
+    with suppress(pa.ArrowInvalid, OSError):  # a torn end: the batches before it are read
+        for message in pa.ipc.MessageReader.open_stream(segment):
+            unpacked += _unpacked_bytes(message)
     if unpacked > MAX_UNPACKED_BYTES:
         raise ValueError(f"unpacks to {unpacked} bytes, more than the limit of {MAX_UNPACKED_BYTES}")
     for batch in reader:
         batch.validate(full=True)
         yield metadata[b"kind"].decode(), batch
+    if rest := len(segment) - source.tell():
+        raise ValueError(f"{rest} bytes behind it begin no segment")
 
 
 def _unpacked_bytes(message: pa.Message) -> int:
