@@ -24,7 +24,7 @@ def output_error(error: OSError, path: Path) -> OutputError:
     """The one-line error for a failed write to `path`."""
     todo = (
         "free some space and run the same command again"
-        if error.errno == errno.ENOSPC
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         else "choose a folder you can write to with --out"
     )
     return OutputError(error.strerror or str(error), where=str(path), todo=todo)

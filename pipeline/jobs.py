@@ -30,6 +30,7 @@ class Job:
     started_at: float = 0.0
     elapsed_s: float = 0.0
     noise: str = ""
+    is_silent: bool = False
     _offset: int = field(default=0, repr=False)
     _rest: bytes = field(default=b"", repr=False)
 
@@ -71,7 +72,7 @@ class Job:
     def close(self) -> None:
         """After the run: a job that neither finished nor said why was ended from outside."""
         if self.state == "running" or (self.state == "waiting" and self.noise):
-            self.state, self.exit_code = "failed", EXIT_INTERNAL
+            self.state, self.exit_code, self.is_silent = "failed", EXIT_INTERNAL, not self.noise
             self.message = self.noise or "ended without a word: killed, perhaps for lack of memory"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.errors import EXIT_INTERNAL, EXIT_OUTPUT, LeakpathError
+from ingest.errors import EXIT_OUTPUT, LeakpathError, OutputError
 from pipeline.failures import is_disk_full, keep_tracebacks_in
 from pipeline.inputs import STATE, find_captures, prepare_out
 from pipeline.jobs import INDEX, Job, jobs_of
@@ -16,6 +17,9 @@ from pipeline.locks import locked
 from pipeline.state import known_names, write_state
 from pipeline.workflow import SNAKEMAKE_LOG, profile_folder, run_snakemake
 from schemas.config import Config
+
+_ROOM_BYTES = 64 * 1024
+_FULL = "no space left on the device; free some space and run the same command again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ def run_captures(
             code = run_snakemake(resolved, cores=cores, profile=profile, lock=lock, watch=view.update)
         finally:
             view.close()
+        _name_full_disk(jobs, resolved)
         failures = {job.capture: job for job in reversed(jobs) if job.state == "failed" and job.capture}
         index = next(job for job in jobs if job.stage == INDEX)
         if failures and index.state == "waiting":
@@ -66,12 +71,23 @@ def run_captures(
     return RunResult(out, names, failures, sum(job.state != "waiting" for job in jobs))
 
 
+def _is_full(out: Path) -> bool:
+    return shutil.disk_usage(out).free < _ROOM_BYTES
+
+
+def _name_full_disk(jobs: Sequence[Job], out: Path) -> None:
+    """On a full disk a job's last words are lost with the rest; the disk tells."""
+    for job in jobs:
+        if job.state == "failed" and job.is_silent and _is_full(out):
+            job.message, job.exit_code = _FULL, EXIT_OUTPUT
+
+
 def _snakemake_failed(resolved: Path, out: Path, index: Job) -> LeakpathError:
     if index.state == "failed":
         error = LeakpathError(index.message, where="index")
         error.exit_code = index.exit_code
         return error
-    log = (resolved / SNAKEMAKE_LOG).read_text(encoding="utf-8", errors="replace")
-    error = LeakpathError("the workflow did not start or did not end well", todo=f"see {out / SNAKEMAKE_LOG}")
-    error.exit_code = EXIT_OUTPUT if is_disk_full(log) else EXIT_INTERNAL
-    return error
+    log = resolved / SNAKEMAKE_LOG
+    if _is_full(resolved) or is_disk_full(log.read_text(encoding="utf-8", errors="replace")):
+        return OutputError(_FULL, where=str(out))
+    return LeakpathError("the workflow did not start or did not end well", todo=f"see {out / SNAKEMAKE_LOG}")
