@@ -19,9 +19,38 @@ HEAD_BYTES = 64 * 1024
 MAX_RATIO = 400
 MAX_RATIO_FREE_BYTES = 64 * 1024 * 1024
 MAX_UNPACKED_BYTES = 64 * 1024**3
+ZSTD_PIECE_BYTES = 512  # four packed bytes can mean a block of 128 KiB: a piece unpacks to 16 MiB at most
 
 DAMAGED_STREAM = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, lzma.LZMAError)
 """What a truncated or damaged compressed stream raises while it is read."""
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The unpacked bytes of zstd frames. zstandard's own reader takes a cut frame for the end of the file."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed_file, self._packed, self._ready = packed, b"", b""
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int) -> bytes:
+        """Up to `size` bytes, none at the end. Raises EOFError when the file ends inside a frame."""
+        while not self._ready:
+            self._packed = self._packed or self._packed_file.read(ZSTD_PIECE_BYTES)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("the zstd stream ends inside a frame")
+                return b""
+            self._frame = self._frame or self._decompressor.decompressobj()
+            self._ready = self._frame.decompress(self._packed)
+            self._packed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        part, self._ready = self._ready[:size], self._ready[size:]
+        return part
 
 
 class _Bounded(io.RawIOBase):
@@ -56,8 +85,8 @@ def compression(head: bytes) -> str | None:
     """gzip or zstd by magic number, None for anything else."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "zstd"
+    if head[:4] == b"\x28\xb5\x2f\xfd" or (head[:1] and head[0] >> 4 == 5 and head[1:4] == b"\x2a\x4d\x18"):
+        return "zstd"  # a frame, or a skippable one (pzstd puts one before each frame)
     return None
 
 
@@ -86,7 +115,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         if kind == "gzip":
             unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
         else:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+            unpacked = cast("IO[bytes]", _ZstdFrames(raw))
         stream = cast("BinaryIO", io.BufferedReader(_Bounded(unpacked, packed, str(path)), buffer_size=1 << 20))
     try:
         yield stream
