@@ -43,6 +43,9 @@ class SessionStore:
         self.caches.pop(session, None)
 
 
+SESSIONS = SessionStore()
+
+
 class Telemetry:
     """The server's own logs: one line a request, one a token, and Prometheus metrics scraped now and then."""
 
@@ -82,8 +85,8 @@ class Telemetry:
 
 
 class Server:
-    def __init__(self, model: LlamaForCausalLM, store: SessionStore, telemetry: Telemetry) -> None:
-        self.model, self.store, self.telemetry = model, store, telemetry
+    def __init__(self, model: LlamaForCausalLM, telemetry: Telemetry) -> None:
+        self.model, self.telemetry = model, telemetry
 
     @torch.no_grad()
     def handle(self, request_id: int, prompt_tokens: int, wanted_tokens: int, leaves_after: int | None) -> None:
@@ -91,7 +94,7 @@ class Server:
         torch.cuda.nvtx.range_push(f"request:{request_id}")
         arrival = time.time_ns()
         cache = DynamicCache()
-        self.store.remember(request_id, cache)
+        SESSIONS.remember(request_id, cache)
         token = self.prefill(prompt_tokens, cache)
         first = time.time_ns()
         self.telemetry.token(request_id, 0)
@@ -106,7 +109,7 @@ class Server:
             "output_tokens": made,
             "status": status,
         }
-        self.telemetry.finished(record, len(self.store.caches))
+        self.telemetry.finished(record, len(SESSIONS.caches))
         torch.cuda.nvtx.range_pop()
 
     def prefill(self, prompt_tokens: int, cache: DynamicCache) -> torch.Tensor:
@@ -128,7 +131,7 @@ class Server:
                     return 499, index  # the client is gone: the session is never forgotten
                 token = self.step(token, cache)
                 self.telemetry.token(request_id, index)
-            self.store.forget(request_id)
+            SESSIONS.forget(request_id)
             return 200, wanted
         finally:
             torch.cuda.synchronize()
@@ -162,7 +165,7 @@ def serve(server: Server, requests: int, leave_ratio: float) -> None:
             server.telemetry.scrape()
 
 
-def truth(store: SessionStore) -> dict[str, object]:
+def truth() -> dict[str, object]:
     """What leaked: (address, bytes) of every storage that a forgotten session still holds, by request."""
     held = {
         request_id: [
@@ -170,7 +173,7 @@ def truth(store: SessionStore) -> dict[str, object]:
             for layer in cache.layers
             for part in (layer.keys, layer.values)
         ]
-        for request_id, cache in store.caches.items()
+        for request_id, cache in SESSIONS.caches.items()
     }
     storages = [storage for parts in held.values() for storage in parts]
     return {
@@ -196,8 +199,8 @@ def main() -> None:
     options = parser.parse_args()
     random.seed(options.seed)
     torch.manual_seed(options.seed)
-    telemetry, store = Telemetry(options.out), SessionStore()
-    server = Server(build_model(options.layers), store, telemetry)
+    telemetry = Telemetry(options.out)
+    server = Server(build_model(options.layers), telemetry)
     torch.cuda.synchronize()
     began = time.perf_counter()
     serve(server, options.requests, options.leave_ratio)
@@ -205,8 +208,8 @@ def main() -> None:
     telemetry.scrape()
     telemetry.close()
     if options.truth:
-        options.truth.write_text(json.dumps(truth(store), indent=1) + "\n")
-    print(f"{options.requests} requests in {took:.3f} s, {len(store.caches)} sessions left in the store")
+        options.truth.write_text(json.dumps(truth(), indent=1) + "\n")
+    print(f"{options.requests} requests in {took:.3f} s, {len(SESSIONS.caches)} sessions left in the store")
 
 
 if __name__ == "__main__":

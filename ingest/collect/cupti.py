@@ -48,7 +48,10 @@ class CuptiRecorder:
         self.error: str | None = None
         self._names: dict[tuple[str, int], str | None] = {}
         self._queue: queue.Queue[Block | None] = queue.Queue(MAX_WAITING_BLOCKS)
+        self._stopping = threading.Event()
         self._writer = threading.Thread(target=self._write_all, name="leakpath-cupti", daemon=True)
+        # Not the writer's own work: a flush may wait for room in the queue that the writer empties.
+        self._flusher = threading.Thread(target=self._flush_all, name="leakpath-cupti-flush", daemon=True)
 
     def start(self, file: BinaryIO) -> None:
         """Begin to record into `file`, which is open, empty and ours."""
@@ -79,14 +82,16 @@ class CuptiRecorder:
         }
         write_note(self.file, HEADER, header)
         self._writer.start()
-        library.flush_every(max(1, round(self.flush_period_s * 1000)))
+        self._flusher.start()
 
     def stop(self, reason: str) -> None:
         """Flush what CUPTI holds, write it and the footer, close the file."""
-        self.library.flush()
+        self._stopping.set()
+        self._flusher.join()
+        self.library.flush(force=True)
         for kind in self.kinds:
             self.library.disable(kind)
-        self.library.flush()
+        self.library.flush(force=True)
         self._queue.put(_STOP)
         self._writer.join()
         footer = {
@@ -130,6 +135,10 @@ class CuptiRecorder:
         if key not in self._names:
             self._names[key] = self.library.call_name(kind, callback_id)
         return self._names[key]
+
+    def _flush_all(self) -> None:
+        while not self._stopping.wait(self.flush_period_s):
+            self.library.flush(force=False)
 
     def _write_all(self) -> None:
         waiting: dict[str, list[Block]] = {}

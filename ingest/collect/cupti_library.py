@@ -82,9 +82,12 @@ class CuptiLibrary:
 
     def delivery(self, wish: str, deliver: Callable[[Block], None]) -> Delivery:
         """Register for records; `wish` is `buffers` (when the C library can be reached) or `objects`."""
-        chosen: Delivery = ObjectDelivery(self.module, deliver)
+        chosen: Delivery
         if wish == "buffers" and self.c_library is not None:
             chosen = BufferDelivery(self.c_library, self.module, deliver)
+        else:
+            self._check_release()
+            chosen = ObjectDelivery(self.module, deliver)
         chosen.register()
         return chosen
 
@@ -130,12 +133,14 @@ class CuptiLibrary:
         if self.path:
             os.environ.setdefault(NVTX_VARIABLE, self.path)
 
-    def flush_every(self, milliseconds: int) -> None:
-        with contextlib.suppress(Exception):
-            self.module.activity_flush_period(milliseconds)
+    def flush(self, *, force: bool) -> None:
+        """Have CUPTI hand over its buffers: those whose records are complete, or with `force` all.
 
-    def flush(self) -> None:
-        self.module.activity_flush_all(1)
+        Called through the C library where possible, which surely lets other Python threads run meanwhile.
+        """
+        flush = self.module.activity_flush_all if self.c_library is None else self.c_library.cuptiActivityFlushAll
+        with contextlib.suppress(Exception):  # what it did not hand over is missing, the rest is still worth a footer
+            flush(int(force))
 
     def timestamp(self) -> int | None:
         try:
@@ -145,21 +150,35 @@ class CuptiLibrary:
 
     def describe(self) -> dict[str, Any]:
         """Versions and enum names for the capture's header."""
-        version: int | None = None
-        if self.c_library is not None:
-            number = ctypes.c_uint32()
-            with contextlib.suppress(AttributeError):
-                version = None if self.c_library.cuptiGetVersion(ctypes.byref(number)) else number.value
-        try:
-            release: str | None = importlib.metadata.version("cupti-python")
-        except importlib.metadata.PackageNotFoundError:
-            release = None
         enums = {
             key: {str(int(member)): name for name, member in getattr(self.module, cls).__members__.items()}
             for key, cls in _ENUMS.items()
             if hasattr(self.module, cls)
         }
-        return {"cupti_python": release, "cupti_api_version": version, "enums": enums}
+        return {"cupti_python": _release(), "cupti_api_version": self._api_version(), "enums": enums}
+
+    def _api_version(self) -> int | None:
+        if self.c_library is None:
+            return None
+        number = ctypes.c_uint32()
+        return None if self.c_library.cuptiGetVersion(ctypes.byref(number)) else number.value
+
+    def _check_release(self) -> None:
+        """cupti-python's objects have the layout of its own release, whichever library is loaded."""
+        release, version = _release(), self._api_version()
+        loaded = f"{version // 10000}.{version // 100 % 100}" if version else None  # 130001 is 13.0.1
+        if release and loaded and not release.startswith(f"{loaded}."):
+            raise CuptiUnavailable(
+                f"cupti-python {release} would misread the records of the loaded CUPTI {loaded}; "
+                f"pip install cupti-python=={loaded}.*, or leave --delivery as it is"
+            )
+
+
+def _release() -> str | None:
+    try:
+        return importlib.metadata.version("cupti-python")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def loaded_path(stem: str) -> str | None:

@@ -6,10 +6,12 @@ import ctypes
 import importlib.util
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.collect.deliveries import BUFFER_BYTES, BufferDelivery
+from ingest.collect.cupti_library import CuptiLibrary, CuptiUnavailable
+from ingest.collect.deliveries import BUFFER_BYTES, BufferDelivery, ObjectDelivery
 from ingest.collect.records import Block
 
 from .harness import STAND_INS
@@ -138,3 +140,23 @@ def test_dropped_records_and_buffers_used_again() -> None:
         library.deliver([CUPTI.pack("RUNTIME")])
     assert delivery.dropped == 42
     assert len(delivery._free) == 1
+
+
+@pytest.mark.parametrize(("release", "fits"), [("13.0.1", True), ("13.4.0", False), ("12.9.0", False)])
+def test_objects_are_refused_when_their_release_is_not_the_librarys(
+    monkeypatch: pytest.MonkeyPatch, release: str, fits: bool
+) -> None:
+    class Versioned(CLibrary):
+        def cuptiGetVersion(self, version: Any) -> int:
+            version._obj.value = 130001
+            return 0
+
+    library = object.__new__(CuptiLibrary)
+    library.module, library.c_library = CUPTI, Versioned()
+    monkeypatch.setattr("importlib.metadata.version", lambda _: release)
+    if fits:
+        assert isinstance(library.delivery("objects", print), ObjectDelivery)
+    else:
+        with pytest.raises(CuptiUnavailable, match=r"cupti-python==13\.0\.\*"):
+            library.delivery("objects", print)
+    assert isinstance(library.delivery("buffers", print), BufferDelivery)

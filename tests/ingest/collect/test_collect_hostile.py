@@ -40,7 +40,6 @@ def test_sigterm_ends_the_recording_in_order(tmp_path: Path) -> None:
 
 def test_sigkill_loses_only_what_was_not_flushed(tmp_path: Path) -> None:
     app = f"""{EMIT}
-c.activity_flush_all(0)
 time.sleep(0.6)
 c.emit('RUNTIME', cbid=22)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -107,7 +106,6 @@ def test_a_full_disk_ends_the_recording_not_the_program(tmp_path: Path) -> None:
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize('c.arrow') + 100,) * 2)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-c.activity_flush_all(0)
 time.sleep(0.3)
 print('still here')
 """

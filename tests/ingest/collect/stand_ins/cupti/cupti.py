@@ -188,10 +188,6 @@ def activity_enable_driver_api(cbid, enable):
     raise cuptiError("NOT_SUPPORTED")
 
 
-def activity_flush_period(milliseconds):
-    assert milliseconds > 0
-
-
 def activity_flush_all(flag):
     records = []
     for kind, data in _queued:
