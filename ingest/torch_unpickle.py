@@ -11,7 +11,9 @@ from __future__ import annotations
 import gc
 import pickle
 import resource
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Never
@@ -20,7 +22,8 @@ from ingest.errors import BadInput, UnsafeInput
 from ingest.opening import DAMAGED_STREAM, open_bytes
 
 MEMORY_PER_BYTE = 24
-MEMORY_FREE_BYTES = 1536 * 1024 * 1024
+MEMORY_FREE_BYTES = 256 * 1024 * 1024
+STACK_BYTES = 512 * 1024 * 1024
 _REFUSED = "take the snapshot again with torch.cuda.memory._dump_snapshot; nothing of the file was executed"
 
 
@@ -75,6 +78,18 @@ def load_plain(path: Path) -> Any:
 
     Raises UnsafeInput when it asks for code, BadInput when it is truncated, damaged or too large to build.
     """
+    # A dictionary key of tuples nested a million deep is hashed by recursion in C, which an ordinary stack of 8 MiB
+    # does not survive. This one (address space, no memory until used) outlasts 7 million levels, a byte of pickle each.
+    usual = threading.stack_size(STACK_BYTES)
+    try:
+        with ThreadPoolExecutor(1) as deep:
+            loaded = deep.submit(_load_bounded, path)
+    finally:
+        threading.stack_size(usual)
+    return loaded.result()
+
+
+def _load_bounded(path: Path) -> Any:
     with (
         open_bytes(path) as stream,
         paused_gc(),
