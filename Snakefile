@@ -20,5 +20,5 @@ localrules:
 rule all:
     default_target: True
     input:
-        reports(),
+        of_all_captures("{capture}/report.html"),
         index_files(),

@@ -38,7 +38,13 @@ class RunResult:
 
 
 def run_captures(
-    paths: Sequence[Path], out: Path, config: Config, *, cores: int | None, profile: str, quiet: bool
+    paths: Sequence[Path],
+    out: Path,
+    config: Config,
+    *,
+    cores: int | None = None,
+    profile: str = "local",
+    quiet: bool = False,
 ) -> RunResult:
     """Run the workflow over the captures at `paths`. One that fails does not stop the others.
 
@@ -69,6 +75,15 @@ def run_captures(
         elif code and not failures:
             raise _snakemake_failed(resolved, out, index)
     return RunResult(out, names, failures, sum(job.state != "waiting" for job in jobs))
+
+
+def prepare_run(paths: Sequence[Path], out: Path, config: Config) -> list[str]:
+    """Only write OUT/.leakpath, for a profile whose jobs read from a bucket; gives the captures' names."""
+    captures = find_captures(paths, known_names(out.resolve()))
+    resolved = prepare_out(out, captures)
+    with locked(resolved / STATE / "lock", out, wait_s=3):
+        write_state(resolved, captures, config)
+    return [capture.name for capture in captures]
 
 
 def _is_full(out: Path) -> bool:

@@ -54,6 +54,8 @@ def summary_text(result: RunResult) -> str:
 
 
 def _capture(summary: CaptureSummary, result: RunResult) -> list[str]:
+    if not (result.out / summary.capture).is_dir():
+        return ["", f"{summary.capture}: done; its results are in the storage that the profile names"]
     lines = ["", f"{summary.capture}: {summary.headline}"]
     if summary.detail:
         lines.append(f"  {summary.detail}")

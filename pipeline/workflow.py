@@ -49,7 +49,8 @@ def snakemake_command(out: Path, cores: int | None, profile: str) -> list[str]:
     """The command line that runs the workflow in `out`."""
     limit = ["--cores", str(cores or usable_cores())] if cores or profile == "local" else []
     return [
-        *(sys.executable, "-m", "pipeline.snakemake_process"),
+        # -P: a folder called `pipeline` where the user stands is not ours.
+        *(sys.executable, "-P", "-m", "pipeline.snakemake_process"),
         *("--snakefile", str(workflow_root() / "Snakefile")),
         *("--directory", str(out)),
         *("--configfile", str(out / RUN_CONFIG)),

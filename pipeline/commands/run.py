@@ -19,6 +19,7 @@ import click
     metavar="NAME",
     help="Where jobs run: local, slurm, kubernetes, or a folder with a Snakemake profile.",
 )
+@click.option("--prepare", is_flag=True, help="Only write OUT/.leakpath, to upload it for a profile with a bucket.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout.")
 @click.option("--quiet", "-q", is_flag=True, help="Errors only: no progress and no summary.")
 def run(
@@ -27,6 +28,7 @@ def run(
     cores: int | None,
     config: Path | None,
     profile: str,
+    prepare: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -35,10 +37,14 @@ def run(
     Each CAPTURE is a folder with the files of one run, or a single file. Started again with the same OUT it
     goes on where it stopped, and does again only what changed.
     """
-    from pipeline.running import run_captures
+    from pipeline.running import prepare_run, run_captures
     from pipeline.terminal import summary_json, summary_text
     from schemas.config import load_config
 
+    if prepare:
+        for name in prepare_run(captures, out, load_config(config)):
+            click.echo(name)
+        return
     result = run_captures(captures, out, load_config(config), cores=cores, profile=profile, quiet=quiet)
     if as_json:
         click.echo(summary_json(result))

@@ -10,11 +10,12 @@ rule ingest:
     resources:
         mem_mb=memory(1500, 4),
     params:
+        root=capture_root,
+        out=out,
         files=capture_digest,
         code=CODE["data"],
     shell:
-        "exec leakpath --events ingest .leakpath/inputs/{wildcards.capture} --name {wildcards.capture} --out ."
-        " 2> {log}"
+        "exec leakpath --events ingest {params.root} --name {wildcards.capture} --out {params.out} 2> {log}"
 
 
 rule analyze:
@@ -29,16 +30,16 @@ rule analyze:
     resources:
         mem_mb=memory(1500, 8),
     params:
+        out=out,
         settings=SETTINGS,
         code=CODE["data"],
     shell:
-        "exec leakpath --events analyze {wildcards.capture} --config {input.config} 2> {log}"
+        "exec leakpath --events analyze {params.out}/{wildcards.capture} --config {input.config} 2> {log}"
 
 
 rule report:
     input:
-        outputs("ingest"),
-        outputs("analyze"),
+        outputs("ingest", "analyze"),
     output:
         html="{capture}/report.html",
         findings="{capture}/findings.json",
@@ -49,6 +50,7 @@ rule report:
     resources:
         mem_mb=memory(1500, 4),
     params:
+        out=out,
         code=CODE["report"],
     shell:
-        "exec leakpath --events report {wildcards.capture} 2> {log}"
+        "exec leakpath --events report {params.out}/{wildcards.capture} 2> {log}"

@@ -1,4 +1,6 @@
 # Helpers of the rules: where things lie, and what the run's configuration says of a capture.
+from pathlib import Path
+
 CAPTURES = config.get("captures", {})
 OUTPUTS = config.get("outputs", {"ingest": [], "analyze": []})
 CODE = config.get("code", {"data": "", "report": ""})
@@ -21,13 +23,28 @@ def capture_digest(wildcards):
     return CAPTURES[wildcards.capture]["digest"]
 
 
-def outputs(stage):
-    """Files that a stage writes, as patterns."""
-    return [f"{{capture}}/{path}" for path in OUTPUTS[stage]]
+def capture_root(wildcards, input):
+    """The capture as linked below OUT: a folder, or a single file."""
+    root = f".leakpath/inputs/{wildcards.capture}"
+    return f"{out_folder(input[0], root)}/{root}" if input else root
 
 
-def reports():
-    return [f"{name}/report.html" for name in CAPTURES]
+def out_folder(path, part):
+    """OUT, told from a path of which `part` is below OUT: with a storage provider OUT lies in a folder of its own."""
+    return str(Path(str(path)[: str(path).rindex(part)]))
+
+
+def out(wildcards, output):
+    return out_folder(output[0], f"{wildcards.capture}/")
+
+
+def outputs(*stages):
+    """Files that stages write, as patterns."""
+    return [f"{{capture}}/{path}" for stage in stages for path in OUTPUTS[stage]]
+
+
+def of_all_captures(pattern):
+    return [pattern.replace("{capture}", name) for name in CAPTURES]
 
 
 def index_files():
