@@ -66,7 +66,9 @@ class Sink:
 
     def _flush(self, table: str) -> None:
         if table not in self._files:
-            self._files[table] = ParquetFile(TABLES[table], self.parts / table / f"{self.file_id:05d}.parquet")
+            self._files[table] = ParquetFile(
+                TABLES[table], self.parts / table / f"{self.file_id:05d}.parquet", codec="lz4"
+            )
         self._files[table].write(pa.concat_tables(self._pending.pop(table)))
         self._pending_rows[table] = 0
 

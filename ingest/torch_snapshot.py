@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
+from reprlib import Repr
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.callpaths import Frame
+from ingest.callpaths import Frame, clean_text
 from ingest.errors import BadInput
 from ingest.registry import Importer
 from ingest.sink import Sink
@@ -49,27 +51,56 @@ def sniff(head: bytes, path: Path) -> bool:
     return re.match(rb"(c[\w.]+\n[\w.]+\n|\(?[dl]p\d+\n|\((i[\w.]+\n|dp\d))", head) is not None
 
 
+def _is_flat(frames: list[Any]) -> bool:
+    """Whether frames are dicts of plain values: comparing anything with them then takes bounded time."""
+    plain = (str, int, type(None))
+    return all(type(frame) is dict and all(isinstance(value, plain) for value in frame.values()) for frame in frames)
+
+
 class _CallPathCache:
-    """Call path numbers of frame lists. PyTorch shares the frame dicts, so their identities are the key."""
+    """Call path numbers of frame lists.
+
+    PyTorch pickles a list an event, and shares the frame dicts. A few frames' identities pick candidates, and list
+    comparison, which stops at identical items, decides.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._known: dict[tuple[int, ...], tuple[int | None, Any]] = {}
-        self._last: tuple[Any, int | None] = (None, None)
+        self._known: dict[tuple[int, ...], list[tuple[list[Any], int | None]]] = {}
 
     def of(self, frames: Any) -> int | None:
-        if frames is self._last[0]:
-            return self._last[1]
-        if not isinstance(frames, list):
-            self._sink.count("frames_not_a_list", severity="data_loss") if frames else None
-            return None
-        key = tuple(map(id, frames))
-        found = self._known.get(key)
-        if found is None:
-            number = self._sink.call_paths.call_path(self._frames(frames))
-            found = self._known[key] = (number, frames)  # holding `frames` keeps the identities valid
-        self._last = (frames, found[0])
-        return found[0]
+        """Call path of one frame list, None without frames."""
+        return self.column([frames])[0]
+
+    def column(self, values: Sequence[Any]) -> list[int | None]:
+        """Call paths of many frame lists; neighbours often share one list (free_requested and free_completed)."""
+        known, found = self._known, []
+        last, number = None, None
+        for frames in values:
+            if frames is not last:
+                last, number = frames, None
+                if isinstance(frames, list) and frames:
+                    n = len(frames)
+                    key = (
+                        n,
+                        id(frames[0]),
+                        id(frames[n // 4]),
+                        id(frames[n // 2]),
+                        id(frames[-(n // 4) - 1]),
+                        id(frames[-1]),
+                    )
+                    for other, known_number in known.get(key, ()):
+                        if frames == other:
+                            number = known_number
+                            break
+                    else:
+                        number = self._sink.call_paths.call_path(self._frames(frames))
+                        if _is_flat(frames):
+                            known.setdefault(key, []).append((frames, number))
+                elif frames:
+                    self._sink.count("frames_not_a_list", severity="data_loss")
+            found.append(number)
+        return found
 
     def _frames(self, frames: list[Any]) -> Iterator[Frame]:
         for frame in reversed(frames):
@@ -77,9 +108,10 @@ class _CallPathCache:
                 self._sink.count("frame_not_a_dict", severity="data_loss")
                 continue
             line = frame.get("line")
-            file = str(frame.get("filename") or "")
+            name, file = frame.get("name"), frame.get("filename")
+            file = file if isinstance(file, str) else ""
             yield Frame(
-                str(frame.get("name") or "??"),
+                name if isinstance(name, str) and name else "??",
                 file if file not in ("", "??") else None,
                 line if isinstance(line, int) and 0 < line < 2**31 else None,
             )
@@ -107,8 +139,43 @@ def _integers(sink: Sink, values: list[Any], kind: pa.DataType, limits: tuple[in
         return pa.array(good, type=kind)
 
 
-def _texts(values: list[Any], absent: str = "") -> list[str | None]:
-    return [None if value is None or value == absent else str(value)[:4096] for value in values]
+_bounded = Repr()
+_bounded.maxlevel, _bounded.maxdict, _bounded.maxlist, _bounded.maxtuple = 3, 64, 64, 64
+_bounded.maxstring = _bounded.maxother = _bounded.maxlong = 4000
+
+
+def _short(value: Any) -> str:
+    """Text of any value; nesting is cut, since a few bytes of pickle can nest lists that take forever to print."""
+    return value if isinstance(value, str) else _bounded.repr(value)
+
+
+def _texts(values: list[Any], absent: str = "") -> pa.Array | list[str | None]:
+    if set(map(type, values)) <= {str, type(None)} and set(values) <= {None, absent}:
+        return pa.nulls(len(values), pa.string())
+    return [None if value is None or value == absent else clean_text(_short(value)) for value in values]
+
+
+def _kinds(sink: Sink, events: list[dict[str, Any]]) -> tuple[pa.Array, pa.Array]:
+    """Level and action of events, unknown ones counted."""
+    names = _column(events, "action")
+    if set(map(type, names)) != {str}:
+        names = [name if isinstance(name, str) else "?" for name in names]
+    coded = pa.array(names, type=pa.string()).dictionary_encode()
+    words = coded.dictionary.to_pylist()
+    for name in words:
+        if name not in _ACTIONS:
+            sink.count("unknown_action", names.count(name), detail=name[:80])
+    meanings = [_ACTIONS.get(name, _OTHER) for name in words]
+    levels, actions = (pa.array([meaning[part] for meaning in meanings], type=pa.string()) for part in (0, 1))
+    return levels.take(coded.indices), actions.take(coded.indices)
+
+
+def _whole(sink: Sink, events: list[Any]) -> list[dict[str, Any]]:
+    if set(map(type, events)) == {dict}:
+        return events
+    whole = [event for event in events if isinstance(event, dict)]
+    sink.count("event_not_a_dict", len(events) - len(whole), severity="data_loss")
+    return whole
 
 
 def _trace_events(sink: Sink, trace: list[Any], device: int, first: int, paths: _CallPathCache) -> int | None:
@@ -117,42 +184,37 @@ def _trace_events(sink: Sink, trace: list[Any], device: int, first: int, paths: 
     for start in range(0, len(trace), CHUNK_EVENTS):
         events = trace[start : start + CHUNK_EVENTS]
         trace[start : start + CHUNK_EVENTS] = [None] * len(events)
-        whole = [event for event in events if isinstance(event, dict)]
-        sink.count("event_not_a_dict", len(events) - len(whole), severity="data_loss")
+        whole = _whole(sink, events)
         if not whole:
             continue
-        names = [name if isinstance(name, str) else "?" for name in _column(whole, "action")]
-        known = [_ACTIONS.get(name, _OTHER) for name in names]
-        for name in {name for name in names if name not in _ACTIONS}:
-            sink.count("unknown_action", names.count(name), detail=name[:80])
+        levels, actions = _kinds(sink, whole)
         time_us = _integers(sink, _column(whole, "time_us"), pa.int64(), (0, 2**63 // 1000 - 1))
         times = pc.multiply(time_us, 1000)
         if times.null_count < len(times):
             last = max(last or 0, pc.max(times).as_py())
-        sink.write(
-            "memory_events",
-            {
-                "event_index": pa.array(range(first + start, first + start + len(whole)), type=pa.int64()),
-                "level": [level for level, _ in known],
-                "action": [action for _, action in known],
-                "ts_ns": times,
-                "address": _integers(sink, _column(whole, "addr"), pa.uint64(), _UINT64),
-                "size_bytes": _integers(sink, _column(whole, "size"), pa.int64(), _INT64),
-                "stream_id": _integers(sink, _column(whole, "stream"), pa.int64(), _INT64),
-                "device_free_bytes": _integers(sink, _column(whole, "device_free"), pa.int64(), _INT64),
-                "call_path_id": pa.array([paths.of(frames) for frames in _column(whole, "frames")], type=pa.int64()),
-                "user_metadata": _texts(_column(whole, "user_metadata")),
-                "compile_context": _texts(_column(whole, "compile_context"), "N/A"),
-            },
-            device_index=device,
-            memory_kind="device",
-        )
+        columns = {
+            "event_index": np.arange(first + start, first + start + len(whole)),
+            "level": levels,
+            "action": actions,
+            "ts_ns": times,
+            "address": _integers(sink, _column(whole, "addr"), pa.uint64(), _UINT64),
+            "size_bytes": _integers(sink, _column(whole, "size"), pa.int64(), _INT64),
+            "stream_id": _integers(sink, _column(whole, "stream"), pa.int64(), _INT64),
+            "call_path_id": pa.array(paths.column(_column(whole, "frames")), type=pa.int64()),
+            "user_metadata": _texts(_column(whole, "user_metadata")),
+            "compile_context": _texts(_column(whole, "compile_context"), "N/A"),
+        }
+        if pc.any(pc.equal(actions, "oom")).as_py():
+            columns["device_free_bytes"] = _integers(sink, _column(whole, "device_free"), pa.int64(), _INT64)
+        sink.write("memory_events", columns, device_index=device, memory_kind="device")
     return last
 
 
 def _pool(segment: dict[str, Any]) -> str | None:
     pool = segment.get("segment_pool_id")
-    return ",".join(str(part) for part in pool) if isinstance(pool, tuple | list) else None
+    if not isinstance(pool, tuple | list) or not all(type(part) is int for part in pool):
+        return None
+    return ",".join(map(str, pool))
 
 
 def _blocks_of(segment: dict[str, Any], sink: Sink, paths: _CallPathCache) -> Iterator[dict[str, Any]]:
@@ -172,7 +234,7 @@ def _blocks_of(segment: dict[str, Any], sink: Sink, paths: _CallPathCache) -> It
         if state == "active_awaiting_free":  # its name up to PyTorch 2.0
             state = "active_pending_free"
         if state not in _STATES:
-            sink.count("unknown_block_state", severity="data_loss", detail=str(state)[:80])
+            sink.count("unknown_block_state", severity="data_loss", detail=_short(state)[:80])
             state = "inactive"
         is_live = state != "inactive"
         placed = address + offset if isinstance(address, int) else None
@@ -243,7 +305,7 @@ def _annotations(sink: Sink, annotations: list[Any]) -> None:
         if not isinstance(time_us, int) or not 0 <= time_us < 2**63 // 1000:
             sink.count("annotation_damaged", severity="data_loss")
             continue
-        name, device, now = str(note.get("name")), note.get("device"), time_us * 1000
+        name, device, now = _short(note.get("name")), note.get("device"), time_us * 1000
         opened = open_ranges.setdefault((device, name), [])
         if note.get("stage") == "START":
             opened.append(len(rows))
@@ -269,8 +331,8 @@ def _settings(sink: Sink, settings: Any) -> None:
         sink.write(
             "allocator_settings",
             {
-                "name": [str(name)[:200] for name in settings],
-                "setting": [str(value)[:2000] for value in settings.values()],
+                "name": [_short(name)[:200] for name in settings],
+                "setting": [_short(value)[:2000] for value in settings.values()],
             },
         )
 

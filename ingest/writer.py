@@ -63,13 +63,18 @@ def to_arrow(table: Table, columns: Mapping[str, Column], constants: Mapping[str
 class ParquetFile:
     """One Parquet file of a table; appears under its name only when `close` succeeds."""
 
-    def __init__(self, table: Table, path: Path, *, level: int = 1) -> None:
+    def __init__(self, table: Table, path: Path, *, codec: str = "zstd") -> None:
         self.table, self.path, self.rows = table, path, 0
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
-                self._partial, table.arrow_schema(), compression="zstd", compression_level=level, write_statistics=True
+                self._partial,
+                table.arrow_schema(),
+                compression=codec,
+                compression_level=1 if codec == "zstd" else None,
+                write_statistics=True,
+                store_schema=True,
             )
         except OSError as error:
             raise output_error(error, path) from error

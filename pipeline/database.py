@@ -101,7 +101,7 @@ class Database:
         order = ", ".join(f'"{name}" NULLS FIRST' for name in table.order)
         query = f"SELECT {names} FROM ({select or f'SELECT * FROM {relation or table.name}'}) ORDER BY {order}"
         schema = table.arrow_schema()
-        file = ParquetFile(table, path, level=3)
+        file = ParquetFile(table, path)
         try:
             reader = self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
             for batch in reader:

@@ -12,10 +12,8 @@ from ingest.capture_yaml import CaptureNotes
 from ingest.writer import ParquetFile, to_arrow
 from pipeline.clock import Alignment, Edge, File, align
 from pipeline.database import Database, table_path
+from pipeline.unifying import Placement, part_files, unify
 from schemas.tables import TABLES, Table
-
-_ONCE = {"frames": "frame_id", "call_paths": "call_path_id"}
-_OWN_PROCESS_ONLY = {"metrics"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +61,6 @@ def _clock_files(database: Database, results: Sequence[FileResult], notes: Captu
     return files
 
 
-def _unified(table: Table) -> str:
-    """Select one raw table from the parts: times on the capture's clock, processes filled in."""
-    columns = []
-    for name in table.columns:
-        if name in table.timestamps:
-            columns.append(
-                f"t.{name} + coalesce(a.offset_ns, 0)"
-                f" + CASE WHEN a.drift_ratio = 0 OR a.drift_ratio IS NULL THEN 0"
-                f" ELSE (a.drift_ratio * (t.{name} - a.origin_ns))::BIGINT END AS {name}"
-            )
-        elif name == "clock_aligned":
-            columns.append("coalesce(a.clock_aligned, false) AS clock_aligned")
-        elif name == "process_id" and table.name not in _OWN_PROCESS_ONLY:
-            columns.append("coalesce(t.process_id, p.process_id) AS process_id")
-        elif name == "range_id":
-            columns.append("(t.file_id::BIGINT << 32) + t.event_index AS range_id")
-        elif name == "dump_index":
-            columns.append("coalesce(d.dump_index, t.dump_index) AS dump_index")
-        else:
-            columns.append(f't."{name}"')
-    sql = f"SELECT {', '.join(columns)} FROM {table.name} AS t"
-    if table.timestamps:
-        sql += " LEFT JOIN clock_alignments AS a USING (file_id)"
-    if "process_id" in table.columns:
-        sql += " LEFT JOIN file_processes AS p USING (file_id)"
-    if "dump_index" in table.columns:
-        sql += " LEFT JOIN (SELECT DISTINCT file_id, dump_index FROM dumps) AS d USING (file_id)"
-    if table.name == "memory_events":
-        sql += (
-            " LEFT JOIN dumps AS d ON d.file_id = t.file_id AND d.device_index = t.device_index"
-            " WHERE d.cutoff_ns IS NULL OR t.ts_ns IS NULL OR t.ts_ns < d.cutoff_ns"
-        )
-    if table.name in _ONCE:
-        sql += f" QUALIFY row_number() OVER (PARTITION BY {_ONCE[table.name]}) = 1"
-    return sql
-
-
 def _write_rows(table: Table, path: Path, rows: Sequence[Alignment]) -> None:
     file = ParquetFile(table, path)
     if rows:
@@ -136,7 +97,7 @@ def ingest(
 def _unify(database: Database, parts: Path, out: Path, results: Sequence[FileResult], notes: CaptureNotes) -> None:
     raw = [table for table in TABLES.values() if table.layer == "raw"]
     for table in raw:
-        database.view(table, sorted((parts / table.name).glob("*.parquet")))
+        database.view(table, part_files(parts, table))
     for relation in ("file_processes", "clock_anchors", "clock_edges", "dumps"):
         database.run("clock", relation)
     edges = [Edge(*row) for row in database.rows(f"SELECT {', '.join(Edge._fields)} FROM clock_edges ORDER BY ALL")]
@@ -146,6 +107,15 @@ def _unify(database: Database, parts: Path, out: Path, results: Sequence[FileRes
     path = table_path(out, "clock_alignments")
     _write_rows(TABLES["clock_alignments"], path, rows)
     database.view(TABLES["clock_alignments"], [path])
+    processes = dict(database.rows("SELECT file_id, process_id FROM file_processes"))
+    dumps = {
+        (file, device): (index, cutoff)
+        for file, device, index, cutoff in database.rows(
+            "SELECT file_id, device_index, dump_index, cutoff_ns FROM dumps"
+        )
+    }
+    placed = Placement({row.file_id: row for row in rows}, processes, dumps)
     for table in raw:
-        if any((parts / table.name).glob("*.parquet")):
-            database.write(table, table_path(out, table.name), select=_unified(table))
+        files = part_files(parts, table)
+        if files:
+            unify(table, files, table_path(out, table.name), placed)

@@ -77,9 +77,10 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
 
 def _judge(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
     progress("judging survivors")
-    database.run("leaks", "epochs_made")
+    for relation in ("judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
+        database.run("leaks", relation)
     _publish(database, capture_dir, "epochs", "epochs_made")
-    for relation in ("judged_allocations", "kept_paths", "survivor_groups", "path_epochs"):
+    for relation in ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs"):
         database.run("leaks", relation)
     paths = CallPathReader(database)
     paths.prefetch(row[0] for row in database.rows("SELECT DISTINCT path_key FROM survivor_groups"))

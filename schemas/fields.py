@@ -257,10 +257,18 @@ _FIELDS: tuple[Field, ...] = (
     _bytes("pending_free_bytes", "Bytes given back by their owner and not yet usable again."),
     # epochs
     Field("epoch_kind", "text", "What repeats: request, step, range family, idle window or time window."),
-    Field("epoch_index", "int64", "Number of the epoch within its process, from 0.", nullable=False),
+    Field(
+        "epoch_index",
+        "int64",
+        "Number of the epoch within its process, from 0; -1 is before the first one, null means that the time is not known.",
+    ),
     Field("epoch_name", "text", "Request id or range name of the epoch."),
     # suspects
-    Field("suspect_id", "int64", "Number of the judged group, 0 is the first to look at; null in `root_causes` for causes without one."),
+    Field(
+        "suspect_id",
+        "int64",
+        "Number of the judged group, 0 is the first to look at; null in `root_causes` for causes without one.",
+    ),
     Field("suspect_rank", "int64", "Order of importance among growing suspects, from 1; null for other verdicts."),
     Field("verdict", "text", "growing, bounded, one_time or inconclusive.", nullable=False),
     Field("verdict_reason", "text", "Why, in words and numbers.", nullable=False),

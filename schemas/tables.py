@@ -116,7 +116,7 @@ _TABLES = (
         " memory_kind stream_id context_id pool_id correlation_id call_path_id return_code device_free_bytes name"
         " user_metadata compile_context",
         "file_id event_index",
-        "level process_id ts_ns file_id event_index",
+        "file_id event_index",
         "ts_ns",
     ),
     _table(
@@ -150,7 +150,7 @@ _TABLES = (
         "file_id event_index source api name start_ns end_ns clock_aligned process_id thread_id correlation_id return_code"
         " call_path_id",
         "file_id event_index",
-        "process_id start_ns file_id event_index",
+        "file_id event_index",
         "start_ns end_ns",
     ),
     _table(
@@ -161,7 +161,7 @@ _TABLES = (
         " correlation_id size_bytes copy_kind src_kind dst_kind grid block registers_per_thread static_shared_bytes"
         " dynamic_shared_bytes local_memory_bytes graph_id graph_node_id",
         "file_id event_index",
-        "process_id start_ns file_id event_index",
+        "file_id event_index",
         "start_ns end_ns",
     ),
     _table(
@@ -171,7 +171,7 @@ _TABLES = (
         "file_id event_index source sync_kind start_ns end_ns clock_aligned process_id context_id stream_id event_id"
         " correlation_id",
         "file_id event_index",
-        "process_id start_ns file_id event_index",
+        "file_id event_index",
         "start_ns end_ns",
     ),
     _table(
@@ -180,7 +180,7 @@ _TABLES = (
         "one interval the profiler itself cost",
         "file_id event_index source overhead_kind start_ns end_ns clock_aligned process_id thread_id",
         "file_id event_index",
-        "start_ns file_id event_index",
+        "file_id event_index",
         "start_ns end_ns",
     ),
     _table(
@@ -189,7 +189,7 @@ _TABLES = (
         "one NVTX range, profiler annotation or request mark",
         "range_id file_id event_index source name domain start_ns end_ns clock_aligned process_id thread_id device_index",
         "file_id event_index",
-        "process_id start_ns file_id event_index",
+        "file_id event_index",
         "start_ns end_ns",
     ),
     _table(
@@ -198,7 +198,7 @@ _TABLES = (
         "one API call tied to a framework operation",
         "file_id event_index source process_id correlation_id external_kind external_id",
         "file_id event_index",
-        "process_id correlation_id file_id event_index",
+        "file_id event_index",
     ),
     _table(
         "metrics",
@@ -206,7 +206,7 @@ _TABLES = (
         "one sample of one series",
         "file_id event_index source metric labels ts_ns clock_aligned value unit process_id device_index",
         "file_id event_index",
-        "metric labels process_id device_index ts_ns file_id event_index",
+        "file_id event_index",
         "ts_ns",
     ),
     _table(
@@ -216,7 +216,7 @@ _TABLES = (
         "file_id event_index source request_id request_kind arrival_ns start_ns first_token_ns end_ns clock_aligned status model"
         " prompt_tokens output_tokens process_id attributes",
         "file_id event_index",
-        "start_ns file_id event_index",
+        "file_id event_index",
         "arrival_ns start_ns first_token_ns end_ns",
     ),
     _table(
@@ -225,7 +225,7 @@ _TABLES = (
         "one generated token",
         "file_id event_index source request_id token_index ts_ns clock_aligned rss_bytes device_allocated_bytes process_id",
         "file_id event_index",
-        "ts_ns file_id event_index",
+        "file_id event_index",
         "ts_ns",
     ),
     _table(

@@ -2,5 +2,5 @@
 CREATE TEMP TABLE survivor_groups AS
 SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index,
     count(*) AS retained_count, sum(allocated_bytes)::BIGINT AS retained_bytes, sum(requested_bytes)::BIGINT AS retained_requested_bytes
-FROM kept_paths WHERE free_epoch_index IS NULL
+FROM epoch_lives WHERE is_live
 GROUP BY process_id, device_index, level, memory_kind, path_key, size_key, epoch_index;

@@ -39,17 +39,23 @@ WHERE level = 'driver' AND memory_kind IN ('device', 'unknown') AND allocation_i
     SELECT parent_allocation_id FROM allocations WHERE level = 'segment' AND parent_allocation_id IS NOT NULL
 );
 
+CREATE TEMP TABLE _changes AS
+SELECT process_id, device_index, level AS part, coalesce(alloc_ts_ns, 0) AS ts_ns, allocated_bytes AS change FROM allocations
+WHERE level IN ('tensor', 'segment')
+UNION ALL SELECT process_id, device_index, level, free_ts_ns, -allocated_bytes FROM allocations
+WHERE level IN ('tensor', 'segment') AND free_ts_ns IS NOT NULL
+UNION ALL SELECT process_id, device_index, 'outside', coalesce(alloc_ts_ns, 0), allocated_bytes FROM _outside
+UNION ALL SELECT process_id, device_index, 'outside', free_ts_ns, -allocated_bytes FROM _outside WHERE free_ts_ns IS NOT NULL;
+
+-- Changes are summed up to the first sample that shows them, then over samples.
 CREATE TEMP TABLE _known_changes AS
-SELECT process_id, device_index, part, ts_ns, sum(sum(change)) OVER (PARTITION BY process_id, device_index, part ORDER BY ts_ns) AS live_bytes
+SELECT process_id, device_index, part, ts_ns,
+    sum(change) OVER (PARTITION BY process_id, device_index, part ORDER BY ts_ns) AS live_bytes
 FROM (
-    SELECT process_id, device_index, level AS part, coalesce(alloc_ts_ns, 0) AS ts_ns, allocated_bytes AS change FROM allocations
-    WHERE level IN ('tensor', 'segment')
-    UNION ALL SELECT process_id, device_index, level, free_ts_ns, -allocated_bytes FROM allocations
-    WHERE level IN ('tensor', 'segment') AND free_ts_ns IS NOT NULL
-    UNION ALL SELECT process_id, device_index, 'outside', coalesce(alloc_ts_ns, 0), allocated_bytes FROM _outside
-    UNION ALL SELECT process_id, device_index, 'outside', free_ts_ns, -allocated_bytes FROM _outside WHERE free_ts_ns IS NOT NULL
-)
-GROUP BY process_id, device_index, part, ts_ns;
+    SELECT c.process_id, c.device_index, c.part, s.ts_ns, sum(c.change) AS change
+    FROM _changes AS c ASOF JOIN _chosen_samples AS s ON s.device_index = c.device_index AND s.ts_ns >= c.ts_ns
+    GROUP BY c.process_id, c.device_index, c.part, s.ts_ns
+);
 
 CREATE TEMP TABLE _parts AS
 SELECT p.device_index, p.ts_ns, p.process_id, p.process_bytes,

@@ -10,41 +10,40 @@ FROM memory_events WHERE level = 'tensor' GROUP BY file_id;
 
 CREATE TEMP TABLE _tensor_events AS
 SELECT
-    process_id, device_index, address, action, ts_ns, size_bytes, stream_id, call_path_id,
-    (place << 40) + event_index AS seq,
-    CASE
-        WHEN action = 'alloc' THEN 1
-        WHEN action = 'free_requested' AND previous IS DISTINCT FROM 'alloc' THEN 1
-        WHEN action = 'free' AND coalesce(previous NOT IN ('alloc', 'free_requested'), true) THEN 1
-        ELSE 0
-    END AS starts
+    process_id, device_index, address, action, ts_ns, size_bytes, stream_id, call_path_id, seq,
+    lag(action) OVER events AS previous,
+    lead(action) OVER events AS action_1, lead(ts_ns) OVER events AS ts_1_ns, lead(call_path_id) OVER events AS path_1,
+    lead(action, 2) OVER events AS action_2, lead(ts_ns, 2) OVER events AS ts_2_ns
 FROM (
-    SELECT
-        e.*, o.place,
-        lag(action) OVER (PARTITION BY process_id, device_index, address ORDER BY o.place, event_index) AS previous
+    SELECT e.*, (o.place << 40) + e.event_index AS seq
     FROM memory_events AS e JOIN _file_order AS o USING (file_id)
     WHERE level = 'tensor' AND action IN ('alloc', 'free_requested', 'free') AND address IS NOT NULL
-);
+)
+WINDOW events AS (PARTITION BY process_id, device_index, address ORDER BY seq);
 
+-- A life takes at most two more events: the request to free, then the free.
 CREATE TEMP TABLE _tensor_lives AS
 SELECT
-    process_id, device_index, address, generation,
-    min(seq) AS first_seq,
-    max(CASE WHEN action = 'alloc' THEN 1 ELSE 0 END) = 0 AS is_alloc_before_window,
-    max(CASE WHEN action = 'free' THEN 1 ELSE 0 END) = 1 AS is_freed,
-    max(CASE WHEN action = 'free_requested' THEN 1 ELSE 0 END) = 1 AS is_free_requested,
-    max(CASE WHEN action = 'alloc' THEN ts_ns END) AS alloc_ts_ns,
-    max(CASE WHEN action = 'free_requested' THEN ts_ns END) AS free_requested_ts_ns,
-    max(CASE WHEN action = 'free' THEN ts_ns END) AS free_ts_ns,
-    coalesce(max(CASE WHEN action = 'alloc' THEN size_bytes END), max(size_bytes)) AS size_bytes,
-    max(stream_id) AS stream_id,
-    max(CASE WHEN action = 'alloc' THEN call_path_id END) AS alloc_call_path_id,
-    max(CASE WHEN action <> 'alloc' THEN call_path_id END) AS free_call_path_id
-FROM (
-    SELECT *, sum(starts) OVER (PARTITION BY process_id, device_index, address ORDER BY seq) - 1 AS generation
-    FROM _tensor_events
-)
-GROUP BY process_id, device_index, address, generation;
+    process_id, device_index, address, seq AS first_seq, size_bytes, stream_id,
+    action <> 'alloc' AS is_alloc_before_window,
+    CASE WHEN action = 'alloc' THEN ts_ns END AS alloc_ts_ns,
+    CASE WHEN action = 'alloc' THEN call_path_id END AS alloc_call_path_id,
+    CASE
+        WHEN action = 'free_requested' THEN ts_ns
+        WHEN action = 'alloc' AND action_1 = 'free_requested' THEN ts_1_ns
+    END AS free_requested_ts_ns,
+    action = 'free' OR coalesce(action_1 = 'free' AND action <> 'free', false)
+        OR coalesce(action = 'alloc' AND action_1 = 'free_requested' AND action_2 = 'free', false) AS is_freed,
+    CASE
+        WHEN action = 'free' THEN ts_ns
+        WHEN action_1 = 'free' THEN ts_1_ns
+        WHEN action = 'alloc' AND action_1 = 'free_requested' AND action_2 = 'free' THEN ts_2_ns
+    END AS free_ts_ns,
+    CASE WHEN action <> 'alloc' THEN call_path_id WHEN action_1 <> 'alloc' THEN path_1 END AS free_call_path_id
+FROM _tensor_events
+WHERE action = 'alloc'
+    OR (action = 'free_requested' AND previous IS DISTINCT FROM 'alloc')
+    OR (action = 'free' AND coalesce(previous = 'free', true));
 
 -- The dump decides what lives: its blocks in use, the last dump of each process.
 CREATE TEMP TABLE _dumped_blocks AS
@@ -63,18 +62,19 @@ SELECT process_id, device_index, max(ts_ns) AS end_ns FROM memory_events WHERE l
 
 CREATE TEMP TABLE _ended_lives AS
 SELECT
-    l.*,
-    NOT l.is_freed AND next_seq IS NOT NULL AS is_free_inferred,
-    CASE WHEN l.is_freed THEN l.free_ts_ns WHEN next_seq IS NOT NULL THEN next_ts_ns END AS ended_ts_ns,
-    l.is_freed OR next_seq IS NOT NULL AS is_ended
+    * EXCLUDE (next_seq, next_ts_ns),
+    NOT is_freed AND next_seq IS NOT NULL AS is_free_inferred,
+    CASE WHEN is_freed THEN free_ts_ns ELSE next_ts_ns END AS ended_ts_ns,
+    is_freed OR next_seq IS NOT NULL AS is_ended
 FROM (
     SELECT
         *,
+        row_number() OVER address_lives - 1 AS generation,
         lead(first_seq) OVER address_lives AS next_seq,
         lead(coalesce(alloc_ts_ns, free_requested_ts_ns, free_ts_ns)) OVER address_lives AS next_ts_ns
     FROM _tensor_lives
-    WINDOW address_lives AS (PARTITION BY process_id, device_index, address ORDER BY generation)
-) AS l;
+    WINDOW address_lives AS (PARTITION BY process_id, device_index, address ORDER BY first_seq)
+);
 
 CREATE TEMP TABLE tensor_lives AS
 SELECT
