@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from ingest.callpaths import clean_text
 from ingest.capture_yaml import NAME, CaptureNotes, read_capture_yaml
 from ingest.errors import BadInput, OutputError
 from ingest.opening import read_head
@@ -157,7 +158,7 @@ def read_capture(
         if facts.get("ignore"):
             continue
         progress(f"reading {relative}")
-        results.append(_read_one(path, relative, file_id, parts, facts))
+        results.append(_read_one(path, clean_text(relative), file_id, parts, facts))
     if not any(result.row_count for result in results):
         shown = "; ".join(f"{r.path}: {r.message or 'holds no rows'}" for r in results[:3])
         more = f" (and {len(results) - 3} more files)" if len(results) > 3 else ""

@@ -12,6 +12,7 @@ from ingest.errors import BadInput
 from ingest.opening import compression, read_head
 from ingest.registry import importer_for, importers
 from pipeline.inputs import NOTES, capture_files
+from pipeline.progress import printable
 from schemas.tables import TABLES, Table
 
 
@@ -106,7 +107,7 @@ def sniff_facts(paths: Sequence[Path]) -> list[dict[str, Any]]:
             name = importer.name if importer else None
         except BadInput as error:
             name, note = None, f" ({error.what})"
-        found.append({"path": str(path), "format": name, "note": note})
+        found.append({"path": printable(str(path)), "format": name, "note": note})
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ingest.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OUTPUT, LeakpathError
-from pipeline.progress import event, is_events
+from pipeline.progress import event, is_events, printable
 
 EXIT_INTERRUPTED = 130
 
@@ -70,6 +70,7 @@ def exit_code_of(error: BaseException) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     text, code = describe(error)
+    text = printable(text)
     if is_events():
         event("error", text=text, exit_code=code)
         return code

@@ -12,6 +12,7 @@ import orjson
 
 from ingest.errors import EXIT_INTERNAL
 from pipeline.inputs import STATE
+from pipeline.progress import printable
 
 STAGES = ("ingest", "analyze", "report")
 INDEX = "index"
@@ -64,7 +65,7 @@ class Job:
             self.state, self.message = "failed", text
             self.exit_code = int(said.get("exit_code", EXIT_INTERNAL))
         else:
-            self.noise = line.decode("utf-8", "replace").strip() or self.noise
+            self.noise = printable(line.decode("utf-8", "replace").strip()) or self.noise
             return
         self.elapsed_s = time.monotonic() - self.started_at
         yield kind, text

@@ -13,6 +13,14 @@ Mode = Literal["lines", "events", "quiet"]
 _mode: Mode = "lines"
 
 
+def printable(text: str) -> str:
+    """The text with all that a terminal would obey instead of show, and all that is no text, written as \\uXXXX.
+
+    Names of files and functions come from captures: they may hold escape sequences or bytes of no encoding.
+    """
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
 def set_mode(mode: Mode) -> None:
     """How this process says things from now on."""
     global _mode
@@ -33,6 +41,7 @@ def event(kind: str, **facts: Any) -> None:
 
 def say(line: str) -> None:
     """One step of the work, in a few words."""
+    line = printable(line)
     if _mode == "events":
         event("message", text=line)
     elif _mode == "lines":

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import BadInput
 from pipeline.index import captures_in, present_tables, view_sql
+from pipeline.progress import printable
 from schemas.tables import TABLES
 
 _BATCH_ROWS = 16 * 1024
@@ -84,7 +85,7 @@ def _cell(value: object) -> str:
     if value is None:
         return "NULL"
     text = f"{value:,.6g}" if isinstance(value, float) else str(value)
-    text = text.replace("\n", " ⏎ ")
+    text = printable(text.replace("\n", " ⏎ "))
     return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
 
 

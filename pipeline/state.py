@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 import orjson
 
@@ -46,6 +47,15 @@ def _write_json(path: Path, data: Any) -> None:
     write_atomic(path, text)
 
 
+def _text(path: Path | str) -> str:
+    """A path as text that JSON can hold: names of files are bytes of any kind."""
+    return quote(os.fsencode(path), safe="/ ")
+
+
+def _path(text: str) -> Path:
+    return Path(os.fsdecode(unquote_to_bytes(text)))
+
+
 def _known(out: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((out / STATE / "captures").glob("*.json")):
@@ -59,12 +69,12 @@ def _known(out: Path) -> dict[str, dict[str, Any]]:
 
 def known_names(out: Path) -> dict[str, Path]:
     """Captures that earlier runs wrote to OUT: name to root."""
-    return {name: Path(data["root"]) for name, data in _known(out).items()}
+    return {name: _path(data["root"]) for name, data in _known(out).items()}
 
 
 def _states(data: Mapping[str, Any] | None) -> dict[Path, FileState]:
     try:
-        return {Path(path): FileState(*state) for path, state in (data or {}).get("files", {}).items()}
+        return {_path(text): FileState(*state) for text, state in (data or {}).get("files", {}).items()}
     except (TypeError, AttributeError):
         return {}
 
@@ -89,13 +99,13 @@ def write_state(out: Path, captures: Sequence[Capture], config: Config) -> None:
         states = file_states(capture.files, _states(known.get(capture.name)))
         _write_json(
             out / STATE / "captures" / f"{capture.name}.json",
-            {"root": str(capture.root), "files": {str(path): list(state) for path, state in states.items()}},
+            {"root": _text(capture.root), "files": {_text(path): list(state) for path, state in states.items()}},
         )
         link = _link(out, capture)
         below = {path: "" if path == capture.root else path.relative_to(capture.root).as_posix() for path in states}
         entries[capture.name] = {
-            "files": [f"{link}/{below[path]}".rstrip("/") for path in states],
-            "digest": digest_of([[below[path] or path.name, state.digest] for path, state in states.items()]),
+            "files": [f"{link}/{below[path]}".rstrip("/") for path in states if below[path].isprintable()],
+            "digest": digest_of([[_text(below[path] or path.name), state.digest] for path, state in states.items()]),
         }
     settings = config.to_dict()
     _write_json(out / SETTINGS, settings)

@@ -11,13 +11,18 @@ from typing import Any
 import duckdb
 import orjson
 
+from pipeline.progress import printable
+from reports.text import tidy_middle
+
 TOP_SUSPECTS = 5
 _SHOWN_MISSING = 20
+_MISSING_LENGTH = 300
+_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", ".so")
 
 
 @dataclass(frozen=True, slots=True)
 class SuspectLine:
-    """One growing suspect: `place` is the innermost named frame, `growth_bytes_per_hour` null where unknown."""
+    """One growing suspect: `place` is the innermost frame of the user's own code, growth is null where unknown."""
 
     rank: int
     root_cause: str | None
@@ -76,10 +81,18 @@ def _suspects(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Suspe
     )
     lines = []
     for number, (cause, count, size, growth, confidence, attribute, leak_path) in enumerate(rows, start=1):
-        frames = [line.strip() for line in (leak_path or "").splitlines() if line.strip()]
-        place = frames[-1] if frames else None
+        place = _place(leak_path or "")
+        attribute = printable(attribute) if attribute else None
         lines.append(SuspectLine(number, cause, count, size, growth, confidence, attribute, place))
     return lines
+
+
+def _place(leak_path: str) -> str | None:
+    """The last frame of the user's own code, else the leaf: where a person starts to look."""
+    frames = [line.strip() for line in leak_path.split("\n") if line.strip()]
+    own = [frame for frame in frames if not any(sign in frame for sign in _LIBRARY)]
+    found = (own or frames)[-1:]
+    return tidy_middle(found[0], 160) if found else None
 
 
 def _missing(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:
@@ -107,7 +120,7 @@ def _missing(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:
     found += [f"{name.replace('_', ' ')}: {count:,}{f' ({detail})' if detail else ''}" for name, count, detail in lost]
     if adrift and adrift[0][0]:
         found.append(f"{adrift[0][0]} of its files could not be put on the common clock")
-    return found
+    return [printable(line)[:_MISSING_LENGTH] for line in found]
 
 
 def _verdict(folder: Path, suspects: Sequence[SuspectLine]) -> tuple[str, str, str, int]:
@@ -115,7 +128,8 @@ def _verdict(folder: Path, suspects: Sequence[SuspectLine]) -> tuple[str, str, s
     try:
         content = orjson.loads((folder / "findings.json").read_bytes())
         verdict = content["verdict"]
-        return verdict["tone"], verdict["headline"], verdict["detail"], int(content["findings_count"])
+        headline, detail = printable(verdict["headline"]), printable(verdict["detail"])
+        return verdict["tone"], headline, detail, int(content["findings_count"])
     except (OSError, ValueError, KeyError, TypeError):
         return "unknown", "Not reported yet: run `leakpath report`.", "", 0
 

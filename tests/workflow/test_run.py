@@ -208,9 +208,15 @@ def test_captures_of_one_name_and_odd_file_names(leakpath: Leakpath, tmp_path: P
     for folder in folders:
         write_tiny(folder)
         (folder / "snapshot.pickle").rename(folder / "{x} 'a' $(b) *?.pickle")
+        (folder / "\x1b[31mred\n.txt").write_text("a name that would colour the terminal")
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("a name of no encoding")
     out = tmp_path / "out dir"
     done = leakpath("run", *folders, "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     captures = json.loads(done.stdout)["captures"]
     assert [capture["capture"] for capture in captures] == ["my_run", "tue_my_run"]
     assert [capture["suspects_count"] for capture in captures] == [1, 1]
+    assert len(captures[0]["missing"]) == 2
+    again = leakpath("run", *folders, "--out", out)
+    assert executed_jobs(out) == []
+    assert "\x1b" not in again.stdout + done.stdout + done.stderr
