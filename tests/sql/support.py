@@ -1,15 +1,15 @@
 """SQL tested as data: rows written as text, a relation's SQL, and the rows that must come out, as text again.
 
-    database = tables(tmp_path, memory_events='''
-        action  ts_ns  address  size_bytes
-        alloc   10     512      512
-        free    20     512      512
-    ''')
-    run(database, "lifetimes", "tensor_lives")
-    assert_rows(database, "tensor_lives", '''
-        address  alloc_ts_ns  free_ts_ns
-        512      10           20
-    ''')
+database = tables(tmp_path, memory_events='''
+    action  ts_ns  address  size_bytes
+    alloc   10     512      512
+    free    20     512      512
+''')
+run(database, "lifetimes", "tensor_lives")
+assert_rows(database, "tensor_lives", '''
+    address  alloc_ts_ns  free_ts_ns
+    512      10           20
+''')
 """
 
 from __future__ import annotations
