@@ -32,7 +32,7 @@ format: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py --fix
 
-# Where the analysis of the example spends its time: open the file with https://www.speedscope.app or `leakpath view`.
+# Where leakpath itself spends its time on the example, a file a stage for https://www.speedscope.app
 profile: $(VENV)/.dev
 	$(BIN)/python benchmarks/profile_run.py $(EXAMPLE) --out out/profile
 
