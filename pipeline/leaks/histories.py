@@ -189,6 +189,25 @@ class PathGroups:
                 found.append(Group(self.key, rows, build_history(rows, changes, own_before, self._epoch_count)))
         return found
 
+    def evicted(self) -> list[Group]:
+        """Sizes that are given back late and whose survivors are no older than what was: a cache beside a leak."""
+        found = []
+        for size in sorted({s.size for s in self._regular}):
+            rows = [s for s in self._regular if s.size == size]
+            changes = [change for change in self._changes if change.size == size]
+            oldest = max((change.evicted_age or 0 for change in changes), default=0)
+            if oldest and all(self._epoch_count - 1 - (s.epoch or 0) <= oldest for s in rows):
+                own_before = [s for s in self._before_epochs if s.size == size]
+                found.append(Group(self.key, rows, build_history(rows, changes, own_before, self._epoch_count)))
+        return found
+
+    def split_epochs(self, group: Group, epochs: set[int]) -> tuple[Group, Group]:
+        """A group less its survivors of some epochs, with a history of its survivors alone; and those survivors."""
+        rows = [s for s in group.survivors if s.epoch not in epochs]
+        own = (Change(s.size, s.epoch or 0, s.bytes, 0, 0, None, s.count) for s in rows)
+        rest = Group(self.key, rows, build_history(rows, own, [], self._epoch_count), group.before_window)
+        return rest, Group(self.key, [s for s in group.survivors if s.epoch in epochs])
+
     def without(self, taken: Sequence[Group]) -> Group | None:
         """The regular group less sizes that were judged apart."""
         sizes = {s.size for group in taken for s in group.survivors}

@@ -12,6 +12,7 @@ from pipeline.database import Database
 from pipeline.leaks.attributes import Association, associations, request_attributes
 from pipeline.leaks.histories import Group, PathGroups, PathKey, load_changes, load_survivors
 from pipeline.leaks.merging import Judged, Suspect, merge
+from pipeline.leaks.pools import processes_with_segments, without_pools
 from pipeline.leaks.trend import theil_sen
 from pipeline.leaks.verdicts import Judgement, judge, succession
 from schemas.config import LeakSettings
@@ -28,7 +29,13 @@ class Epochs(NamedTuple):
     span_ns: int
     attributes: dict[int, dict[str, str]]
 
+    @property
+    def is_named(self) -> bool:
+        """Whether something in the capture says what repeats."""
+        return self.kind not in _UNNAMED
 
+
+_UNNAMED = ("idle window", "time window")
 _NO_EPOCHS = Epochs("none", 0, 0, {})
 
 
@@ -96,12 +103,16 @@ def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[in
     """
     epochs_by_process = load_epochs(database)
     changes = load_changes(database)
+    with_segments = processes_with_segments(database)
     judged: list[Judged] = []
     for key, survivors in load_survivors(database).items():
         epochs = epochs_by_process.get(key.process_id, _NO_EPOCHS)
         root = roots(key.path_key) if key.path_key >= 0 else None
         path = PathGroups(key, survivors, changes.get(key, []), epochs.count)
-        judged += [Judged(group, verdict, root) for group, verdict in _judge_path(path, epochs, settings)]
+        judged += [
+            Judged(group, without_pools(group, verdict, with_segments), root)
+            for group, verdict in _judge_path(path, epochs, settings)
+        ]
     rated = [
         _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, _NO_EPOCHS), settings)
         for suspect in merge(judged)
@@ -115,7 +126,7 @@ def _judge_path(path: PathGroups, epochs: Epochs, settings: LeakSettings) -> Ite
     def verdict(group: Group) -> Judgement:
         if group.history is None or not epochs.count:
             return _no_history(epochs, group)
-        return judge(group.history, settings, attribute=_best(epochs, group.epochs))
+        return judge(group.history, settings, attribute=_best(epochs, group.epochs), is_named=epochs.is_named)
 
     for group in path.set_apart():
         yield group, verdict(group)
@@ -123,16 +134,42 @@ def _judge_path(path: PathGroups, epochs: Epochs, settings: LeakSettings) -> Ite
     if regular is None:
         return
     whole = verdict(regular)
-    if whole.verdict != "growing":
-        growing = [(group, own) for group in path.never_evicted() if (own := verdict(group)).verdict == "growing"]
-        yield from growing
-        rest = path.without([group for group, _ in growing])
-        if not growing or rest is None:
-            if not growing:
-                yield regular, whole
-            return
-        regular, whole = rest, verdict(rest)
-    yield regular, whole
+    wanted, candidates = ("bounded", path.evicted()) if whole.verdict == "growing" else ("growing", path.never_evicted())
+    apart = [(group, own) for group in candidates if (own := verdict(group)).verdict == wanted]
+    rest = path.without([group for group, _ in apart]) if apart else regular
+    yield from apart
+    if rest is None:
+        return
+    own = verdict(rest) if apart else whole
+    if own.verdict == "growing" and (young := _young(rest, epochs, settings)):
+        rest, split = path.split_epochs(rest, young.epochs)
+        own = verdict(rest)
+        yield split, young.judgement
+    yield rest, own
+
+
+class _Young(NamedTuple):
+    epochs: set[int]
+    judgement: Judgement
+
+
+def _young(group: Group, epochs: Epochs, settings: LeakSettings) -> _Young | None:
+    """Survivors of a growing group that may be given back yet: young ones without what tells the old ones apart.
+
+    Of a cache whose cancelled sessions are never evicted, the last sessions live as well. What outlived every
+    eviction tells which attribute leaks.
+    """
+    if group.history is None or not group.history.oldest_eviction:
+        return None
+    oldest = group.history.oldest_eviction
+    old = range(max(0, epochs.count - 1 - oldest))
+    found = associations(old, group.epochs & set(old), epochs.attributes)
+    if not found or not found[0].is_perfect or found[0].p_value >= settings.attribute_max_p_value:
+        return None
+    name, _, value = found[0].attribute.partition("=")
+    young = {e for e in group.epochs - set(old) if epochs.attributes.get(e, {}).get(name) != value}
+    reason = f"no older than {oldest} epochs, at which others were given back yet, and without {found[0].attribute}"
+    return _Young(young, Judgement("bounded", reason, succession(len(old), len(old)))) if young else None
 
 
 def _best(epochs: Epochs, leaking: set[int]) -> Association | None:

@@ -17,6 +17,8 @@ Verdict = Literal["growing", "bounded", "one_time", "inconclusive"]
 LEVEL_TOLERANCE = 1.05
 EVICTION_SHARE = 0.5
 STRONG_EPOCHS = 4
+UNNAMED_EPOCHS = 8
+STOPPED_GAPS = 4
 
 
 @dataclass(slots=True)
@@ -66,11 +68,14 @@ def _epochs(number: int) -> str:
     return f"{number} epoch" if number == 1 else f"{number} epochs"
 
 
-def judge(history: PathHistory, settings: LeakSettings, *, attribute: Association | None = None) -> Judgement:
+def judge(
+    history: PathHistory, settings: LeakSettings, *, attribute: Association | None = None, is_named: bool = True
+) -> Judgement:
     """Judge survivors of one call path.
 
     `attribute` is the request attribute that best tells leaking epochs apart. With few surviving epochs it carries the
-    verdict when every epoch that has it keeps survivors and none without it does.
+    verdict when every epoch that has it keeps survivors and none without it does. Epochs that nothing in the capture
+    names (`is_named` False: idle or time windows) need more of them to keep survivors.
     """
     n, kept = history.epoch_count, sorted(history.survivors)
     if not kept:
@@ -125,8 +130,16 @@ def judge(history: PathHistory, settings: LeakSettings, *, attribute: Associatio
             f"rises by {slope * n:.0f} bytes in all, below {settings.min_growth_bytes} (min_growth_bytes)",
         )
     p, late_p = rise_p_value(live), rise_p_value(live[half:])
-    steady = len(kept) >= STRONG_EPOCHS and p < settings.max_p_value and late_p < settings.max_p_value
+    strong = STRONG_EPOCHS if is_named else UNNAMED_EPOCHS
+    steady = len(kept) >= strong and p < settings.max_p_value and late_p < settings.max_p_value
     told_apart = attribute is not None and attribute.is_perfect and attribute.p_value < settings.attribute_max_p_value
+    quiet, usual = n - 1 - kept[-1], (kept[-1] - kept[0]) / (len(kept) - 1)
+    if not told_apart and quiet > STOPPED_GAPS * usual + 2:
+        return Judgement(
+            "bounded",
+            f"levels off: nothing kept in the last {_epochs(quiet)}, where one in {usual:.3g} kept some before",
+            succession(quiet, quiet),
+        )
     if steady or told_apart:
         how = f"live bytes rise (Mann–Kendall p = {p:.2g}, {late_p:.2g} in the later half)"
         if told_apart and attribute is not None:
@@ -142,7 +155,7 @@ def judge(history: PathHistory, settings: LeakSettings, *, attribute: Associatio
         )
     why = (
         f"only {_epochs(len(kept))} keep any"
-        if len(kept) < STRONG_EPOCHS
+        if len(kept) < strong
         else f"the rise may be chance, p = {max(p, late_p):.2g}"
     )
     return Judgement("inconclusive", f"{why}, and no request attribute tells them apart", None, slope)

@@ -12,15 +12,47 @@ JOIN (
 ) AS l USING (process_id)
 WHERE g.gap_ns IS NULL OR g.gap_ns > l.limit_ns;
 
-CREATE TEMP TABLE _bursting AS
-SELECT process_id FROM _bursts GROUP BY process_id HAVING count(*) BETWEEN 6 AND 200000;
+-- A window is no epoch of anything unless most of what is allocated in one is freed in one: the median later window must
+-- free half of what it allocates. One long forward pass does not, and is not judged.
+CREATE TEMP TABLE _windows AS
+SELECT process_id, 'idle window' AS epoch_kind, start_ns, CAST(NULL AS BIGINT) AS end_ns FROM _bursts
+UNION ALL
+SELECT w.process_id, 'time window', w.first_ns + ((w.last_ns - w.first_ns)::HUGEINT * i.i // getvariable('time_windows'))::BIGINT,
+    w.first_ns + ((w.last_ns - w.first_ns)::HUGEINT * (i.i + 1) // getvariable('time_windows'))::BIGINT
+FROM judged_windows AS w, range(getvariable('time_windows')) AS i(i)
+WHERE w.last_ns > w.first_ns AND w.process_id NOT IN (SELECT process_id FROM named_epochs);
+
+CREATE TEMP TABLE _changes AS
+SELECT process_id, alloc_ts_ns AS ts_ns, allocated_bytes AS taken, 0 AS given FROM allocations
+WHERE level IN ('tensor', 'driver') AND memory_kind <> 'static' AND alloc_ts_ns IS NOT NULL
+    AND process_id IN (SELECT process_id FROM _windows)
+UNION ALL
+SELECT process_id, coalesce(free_requested_ts_ns, free_ts_ns), 0, allocated_bytes FROM allocations
+WHERE level IN ('tensor', 'driver') AND memory_kind <> 'static' AND coalesce(free_requested_ts_ns, free_ts_ns) IS NOT NULL
+    AND process_id IN (SELECT process_id FROM _windows);
+
+CREATE TEMP TABLE _cyclic AS
+SELECT process_id, epoch_kind FROM (
+    SELECT process_id, epoch_kind, sum(given) / nullif(sum(taken), 0) AS given_ratio,
+        percent_rank() OVER (PARTITION BY process_id, epoch_kind ORDER BY start_ns) AS place
+    FROM (
+        SELECT k.process_id, k.epoch_kind, w.start_ns, c.taken, c.given
+        FROM (SELECT DISTINCT process_id, epoch_kind FROM _windows) AS k
+        JOIN _changes AS c USING (process_id)
+        ASOF JOIN _windows AS w ON w.process_id = k.process_id AND w.epoch_kind = k.epoch_kind AND w.start_ns <= c.ts_ns
+    )
+    GROUP BY process_id, epoch_kind, start_ns
+)
+WHERE place >= 0.5
+GROUP BY process_id, epoch_kind HAVING median(given_ratio) >= 0.5;
+
+CREATE TEMP TABLE _judgeable AS
+SELECT c.process_id, c.epoch_kind FROM _cyclic AS c
+JOIN judged_windows AS w USING (process_id)
+JOIN (SELECT process_id, epoch_kind, count(*) AS window_count FROM _windows GROUP BY ALL) AS k USING (process_id, epoch_kind)
+WHERE w.alloc_count >= 5 * k.window_count AND k.window_count BETWEEN 12 AND 200000
+QUALIFY row_number() OVER (PARTITION BY c.process_id ORDER BY c.epoch_kind) = 1;
 
 CREATE TEMP TABLE unnamed_epochs AS
-SELECT process_id, 'idle window' AS epoch_kind, CAST(NULL AS VARCHAR) AS epoch_name, start_ns, CAST(NULL AS BIGINT) AS end_ns, CAST(NULL AS VARCHAR) AS request_id
-FROM _bursts WHERE process_id IN (SELECT process_id FROM _bursting)
-UNION ALL
-SELECT w.process_id, 'time window', NULL, w.first_ns + ((w.last_ns - w.first_ns)::HUGEINT * i.i // getvariable('time_windows'))::BIGINT,
-    w.first_ns + ((w.last_ns - w.first_ns)::HUGEINT * (i.i + 1) // getvariable('time_windows'))::BIGINT, NULL
-FROM judged_windows AS w, range(getvariable('time_windows')) AS i(i)
-WHERE w.last_ns > w.first_ns AND w.process_id NOT IN (SELECT process_id FROM named_epochs)
-    AND w.process_id NOT IN (SELECT process_id FROM _bursting);
+SELECT w.process_id, w.epoch_kind, CAST(NULL AS VARCHAR) AS epoch_name, w.start_ns, w.end_ns, CAST(NULL AS VARCHAR) AS request_id
+FROM _windows AS w JOIN _judgeable AS j USING (process_id, epoch_kind);
