@@ -11,8 +11,9 @@ import orjson
 from ingest.errors import BadInput
 from ingest.opening import compression, read_head
 from ingest.registry import importer_for, importers
-from pipeline.inputs import NOTES, capture_files
+from pipeline.inputs import capture_files
 from pipeline.progress import printable
+from schemas.capture import NAME as NOTES
 from schemas.tables import TABLES, Table
 
 

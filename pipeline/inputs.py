@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import BadInput, OutputError
+from schemas.capture import NAME as NOTES
 
 STATE = ".leakpath"
-NOTES = "capture.yaml"
 MAX_FILES = 20_000
 _RESERVED = ("leakpath.duckdb", "index.html")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, TypedDict
+from functools import cache
+from typing import Any
 
-from schemas.documents import read_document
-
-CAPTURE_YAML = "capture.yaml"
-
-
-class FileNotes(TypedDict, total=False):
-    """What a person knows of some of the capture's files."""
-
-    rank: int
-    host: str
-    process_id: int
-    clock: str
-    clock_offset_ns: int
-
-
-class CaptureNotes(TypedDict, total=False):
-    """What a person knows of the whole capture."""
-
-    rank: int
-    host: str
-    role: str
-    model: str
-    files: dict[str, FileNotes]
+NAME = "capture.yaml"
 
 
 _FILE: dict[str, Any] = {
@@ -40,13 +18,15 @@ _FILE: dict[str, Any] = {
     },
     "clock_offset_ns": {
         "type": "integer",
-        "minimum": -(2**63),
-        "maximum": 2**63 - 1,
+        "minimum": -(2**62),
+        "maximum": 2**62,
         "description": "Nanoseconds to add to the file's own timestamps to get UTC; used when nothing in the files ties the clocks.",
     },
+    "ignore": {"type": "boolean", "description": "Leave the file out."},
 }
 
 
+@cache
 def capture_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of `capture.yaml`."""
     return {
@@ -59,6 +39,7 @@ def capture_schema() -> dict[str, Any]:
             "host": _FILE["host"],
             "role": {"enum": ["baseline", "candidate"], "description": "Side of a comparison."},
             "model": {"type": "string", "minLength": 1, "description": "Model that was served or trained."},
+            "note": {"type": "string", "description": "Anything a reader should know."},
             "files": {
                 "type": "object",
                 "description": "Notes on single files: path relative to the capture folder, or a pattern with * such as `rank1/*`.",
@@ -66,9 +47,3 @@ def capture_schema() -> dict[str, Any]:
             },
         },
     }
-
-
-def read_capture_notes(path: Path) -> CaptureNotes:
-    """The notes at `path`. Raises BadInput naming the key and the reason when it is against the schema."""
-    notes: CaptureNotes = read_document(path, capture_schema())  # type: ignore[assignment]
-    return notes

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.capture_yaml import read_capture_yaml
 from ingest.errors import BadInput
-from schemas.capture import capture_schema, read_capture_notes
+from schemas.capture import capture_schema
 from schemas.config import Config, config_from, config_schema, load_config, sections
 from schemas.documents import MAX_DOCUMENT_BYTES, read_document
 
@@ -107,11 +108,22 @@ def test_any_text_is_taken_or_refused(tmp_path_factory: pytest.TempPathFactory, 
         assert str(path) in str(error)
 
 
-def test_notes_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path, "rank: 1\nhost: a\nfiles:\n  'rank1/*': {clock_offset_ns: -5}\n")
-    assert read_capture_notes(path) == {"rank": 1, "host": "a", "files": {"rank1/*": {"clock_offset_ns": -5}}}
-    with pytest.raises(BadInput, match="rank"):
-        read_capture_notes(write(tmp_path, "rank: first\n"))
+def test_notes_are_read_and_later_patterns_win(tmp_path: Path) -> None:
+    text = "rank: 1\nhost: a\nfiles:\n  '*': {rank: 2}\n  'rank3/*': {rank: 3, clock_offset_ns: -5}\n"
+    (tmp_path / "capture.yaml").write_text(text)
+    notes = read_capture_yaml(tmp_path)
+    assert notes.of("x") == {"rank": 2, "host": "a"}
+    assert notes.of("rank3/x") == {"rank": 3, "host": "a", "clock_offset_ns": -5}
+    assert read_capture_yaml(tmp_path / "without").of("x") == {"rank": None, "host": None}
+
+
+@pytest.mark.parametrize(
+    "text", ["rank: first", "rank: -1", "files: {a: {clock: sundial}}", "files: [a]", "hosts: b", "files: {a: {x: 1}}"]
+)
+def test_notes_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    (tmp_path / "capture.yaml").write_text(text)
+    with pytest.raises(BadInput, match=r"capture\.yaml"):
+        read_capture_yaml(tmp_path)
 
 
 def test_a_document_is_checked_against_its_schema(tmp_path: Path) -> None:
