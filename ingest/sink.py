@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ingest.callpaths import CallPaths
+from ingest.callpaths import CallPaths, clean_text
 from ingest.clocks import Clock, ClockPair
 from ingest.writer import ROW_GROUP_ROWS, Column, ParquetFile, to_arrow
 from schemas.tables import TABLES
@@ -58,7 +58,7 @@ class Sink:
         """Count damage, loss or something left out under a stable snake_case name; the first detail is kept."""
         if occurrences:
             known, first = self.counts.get((name, severity), (0, None))
-            self.counts[(name, severity)] = (known + occurrences, first or detail)
+            self.counts[(name, severity)] = (known + occurrences, first or (detail and clean_text(detail)))
 
     def rows(self) -> int:
         """Rows written so far, all tables."""
