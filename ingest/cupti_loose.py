@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import polars as pl
 
+from ingest.callpaths import clean_text
 from ingest.cupti_enums import COLUMNS, ENUM_NUMBERS, NESTED
 from ingest.cupti_lines import Count, LineRun
 
@@ -83,7 +84,7 @@ class LooseReader:
             values[name] = _text(value) if dtype is pl.String else _number(name, value, *_LIMITS[dtype])
             if values[name] is None:
                 detail = f"{str(record.get('kind'))[:40]}.{name} = {str(value)[:40]} in line {number + 1}"
-                self._count("values_not_read", severity="data_loss", detail=detail)
+                self._count("values_not_read", severity="data_loss", detail=clean_text(detail))
         return values
 
 

@@ -130,7 +130,8 @@ def _hand_over(frames: Frames, run: LineRun, records: CuptiRecords, count: Count
     ]
     begin = run.first_line
     for note_kind, line in notes:
-        _add_kinds(frames, records, count, begin, line)
+        if line > begin:
+            _add_kinds(frames, records, count, begin, line)
         records.note(note_kind, parse_line(run.line(line).strip()) or {})
         begin = line + 1
     _add_kinds(frames, records, count, begin, run.first_line + len(run.ends))
@@ -154,14 +155,13 @@ def _add_kinds(frames: Frames, records: CuptiRecords, count: Count, begin: int, 
         if kind is not None:
             records.add(kind, frame)
             continue
-        for written in frame["kind"].unique(maintain_order=True):
+        for written, number in frame["kind"].value_counts().sort("kind").iter_rows():
             if written is None:
-                nameless = frame["kind"].null_count()
-                count("records_without_kind", nameless, detail="JSON objects that are no CUPTI records")
+                count("records_without_kind", number, detail="JSON objects that are no CUPTI records")
+            elif attributes := records.attributes(name := kind_name(written)):
+                records.add(name, frame.select("kind", *attributes).filter(pl.col("kind") == written))
             else:
-                name = kind_name(written)
-                chosen = frame.select("kind", *records.attributes(name)).filter(pl.col("kind") == written)
-                records.add(name, chosen)
+                records.leave_out(name, number)
 
 
 def kind_name(kind: str) -> str:

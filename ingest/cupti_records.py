@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import polars as pl
 
+from ingest.callpaths import clean_text
 from ingest.clocks import Clock, ClockPair
 from ingest.cupti_columns import Rows
 from ingest.cupti_enums import COLUMNS, ENUMS, KIND_NAMES
@@ -18,6 +19,9 @@ from ingest.sink import Sink
 
 MAX_HELD_ROWS = 1_000_000
 """MEMORY records that wait to see whether MEMORY2 tells the same allocations better."""
+
+MAX_DETAILS, MAX_DETAIL = 1000, 80
+"""How many different unknown names are told apart, and their length."""
 
 _CLOCKS: tuple[Clock, ...] = tuple(clock for clock in get_args(Clock) if clock != "unknown")
 _SAME_CLOCK_NS = 1_000_000
@@ -55,10 +59,12 @@ class CuptiRecords:
             self._processes.setdefault(pid)
             self._sink.process_id = self._sink.process_id or pid
         if isinstance(host := note.get("hostname"), str):
-            self._sink.host = self._sink.host or host
+            self._sink.host = self._sink.host or clean_text(host, MAX_DETAIL)
         clocks = note.get("clock")
         pair = {name: _int(clocks.get(name)) for name in (*_CLOCKS, "width_ns")} if isinstance(clocks, Mapping) else {}
-        if (realtime := pair.get("realtime")) is not None:
+        known = {told.realtime_ns for told in self._sink.clock_pairs}
+        realtime = pair.get("realtime")
+        if realtime is not None and realtime not in known and len(known) < MAX_DETAILS:
             rest = (pair["monotonic"], pair["boottime"], pair["monotonic_raw"], pair["width_ns"])
             self._sink.clock_pairs.append(ClockPair(realtime, *rest, "start" if kind == "_HEADER" else "end"))
         if kind == "_HEADER" and not self._is_clock_known:
@@ -74,16 +80,23 @@ class CuptiRecords:
 
     def unknown_keys(self, kind: str, keys: Iterable[str]) -> None:
         """Attributes of a kind that is read which no known CUPTI version has."""
-        self._unknown_keys.update(f"{kind}.{key[:80]}" for key in keys)
+        for key in sorted(keys)[:MAX_DETAILS]:
+            if len(self._unknown_keys) < MAX_DETAILS:
+                self._unknown_keys.add(f"{kind}.{clean_text(key, MAX_DETAIL)}")
 
     @staticmethod
     def attributes(kind: str) -> list[str]:
-        """What `add` looks at in records of the kind, `event_index` among it."""
-        rows = (ROWS.get(kind), IDENTITIES.get(kind), *(LIFETIMES if kind == "MEMORY" else ()))
-        names = dict.fromkeys(ATTRIBUTES if kind == "MARKER" else ())
-        for table_rows in filter(None, rows):
-            names |= dict.fromkeys(table_rows.attributes)
-        return list(dict.fromkeys(["event_index", *names]))
+        """What `add` looks at in records of the kind, `event_index` among it; nothing for a kind it has no use for."""
+        if kind == "MARKER":
+            return list(ATTRIBUTES)
+        rows = [*filter(None, (ROWS.get(kind), IDENTITIES.get(kind))), *(LIFETIMES if kind == "MEMORY" else ())]
+        names = {name for table_rows in rows for name in table_rows.attributes}
+        return ["event_index", *sorted(names - {"event_index"})] if rows else []
+
+    def leave_out(self, kind: str, number: int) -> None:
+        """Count records of a kind that no table is made from."""
+        kinds = self._unused["unused_kinds" if kind in KIND_NAMES else "unknown_kinds"]
+        kinds[clean_text(kind, MAX_DETAIL) if len(kinds) < MAX_DETAILS else "others"] += number
 
     def add(self, kind: str, records: pl.DataFrame) -> None:
         """Take the records of one kind."""
@@ -93,16 +106,15 @@ class CuptiRecords:
         if rows := ROWS.get(kind):
             if kind == "MEMORY2":
                 self._sink.count("memory_records_superseded", self._drop_held(), detail="MEMORY2 tells the same")
-            self._write(rows, records)
+            self._put(rows.table, self._rows(rows, records))
         elif rows := IDENTITIES.get(kind):
-            self._write_new(rows, records)
+            self._put_new(rows, records)
         elif kind == "MARKER":
-            self._write_ranges(self._ranges.add(self._complete(records, ATTRIBUTES)))
+            self._put_ranges(self._ranges.add(self._complete(records, ATTRIBUTES)))
         elif kind == "MEMORY":
             self._hold(records)
         else:
-            known = "unused_kinds" if kind in KIND_NAMES else "unknown_kinds"
-            self._unused[known][kind[:80]] += records.height
+            self.leave_out(kind, records.height)
 
     def flush(self) -> None:
         """Write the rows of all records taken since the last call."""
@@ -116,8 +128,8 @@ class CuptiRecords:
 
     def finish(self) -> None:
         """Write what waited for the end of the file, and the counts."""
-        self._write_held()
-        self._write_ranges(self._ranges.finish())
+        self._put_held()
+        self._put_ranges(self._ranges.finish())
         self.flush()
         self._sink.process_id = self._sink.process_id or self.pid
         count = self._sink.count
@@ -155,17 +167,14 @@ class CuptiRecords:
             self._processes.setdefault(pid)
         return made
 
-    def _write(self, rows: Rows, records: pl.DataFrame) -> None:
-        self._put(rows.table, self._rows(rows, records))
-
-    def _write_ranges(self, rows: pl.DataFrame) -> None:
+    def _put_ranges(self, rows: pl.DataFrame) -> None:
         if rows.height:
             for pid in rows["process_id"].drop_nulls().unique(maintain_order=True):
                 self._processes.setdefault(pid)
             self._put("ranges", rows)
 
-    def _write_new(self, rows: Rows, records: pl.DataFrame) -> None:
-        """Write the things not told before; a repeated record adds nothing."""
+    def _put_new(self, rows: Rows, records: pl.DataFrame) -> None:
+        """Take the things not told before; a repeated record adds nothing."""
         key, seen = IDENTITY_KEYS[rows.table], self._seen[rows.table]
         made = self._rows(rows, records).unique(key, keep="first", maintain_order=True)
         fresh = [found not in seen for found in made.select(key).iter_rows()]
@@ -179,9 +188,9 @@ class CuptiRecords:
         self._held.append(pl.concat([self._rows(rows, records) for rows in LIFETIMES]))
         self._held_rows += records.height
         if self._held_rows > MAX_HELD_ROWS:
-            self._write_held()
+            self._put_held()
 
-    def _write_held(self) -> None:
+    def _put_held(self) -> None:
         for rows in self._held or []:
             is_free_without_time = (pl.col("action") == "free") & pl.col("ts_ns").is_null()
             self._put("memory_events", rows.filter(~is_free_without_time))

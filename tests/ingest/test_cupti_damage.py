@@ -5,12 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
+import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest import cupti_lines
 from ingest.cupti import IMPORTER
@@ -214,3 +218,29 @@ def test_runs_do_not_change_the_result(run_bytes: int, tmp_path: Path, monkeypat
         if name == "ranges":  # come out when they close, whichever run that is in
             frame, found[name] = frame.sort("event_index"), found[name].sort("event_index")
         assert found[name].equals(frame), name
+
+
+VALUES = (
+    *("null", "-1", "true", "NaN", "1e999", "1.5", '"x"', '""', '"\\ud800"', "[]", "{}", '{"pt":[1]}'),
+    *("4294967295", "9223372036854775808", "18446744073709551615", "99999999999999999999999"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_value_anywhere(data: st.DataObject) -> None:
+    """Whatever stands for a value, the file is read and what is written keeps the contract."""
+    lines = [line.decode() for line in LINES[::20]]
+    for _ in range(data.draw(st.integers(1, 5))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        values = list(re.finditer(r'":("[^"]*"|\d+|\{[^}]*\})(?=[,}])', lines[place]))
+        if values:
+            old = data.draw(st.sampled_from(values))
+            new = data.draw(st.sampled_from(VALUES))
+            lines[place] = lines[place][: old.start(1)] + new + lines[place][old.end(1) :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input.bin"
+        path.write_text(HEADER.decode() + "".join(lines), encoding="utf-8")
+        tables = ingest_file(path, Path(folder), IMPORTER)
+    kept = sum(frame.height for name, frame in tables.items() if name in ("api_calls", "gpu_ops", "memory_events"))
+    assert kept > len(lines) // 4

@@ -13,6 +13,7 @@ import pytest
 from ingest import cupti_segments
 from ingest.cupti import IMPORTER
 from ingest.errors import UnsupportedVersion
+from tests.ingest.collect.harness import collect
 from tests.ingest.support import check_importer, counts_of, ingest_file, read_into
 from tests.ingest.test_cupti import BUNDLED, by_kind, records_of
 
@@ -60,7 +61,8 @@ def parts_of(path: Path) -> list[bytes]:
     for kind, indexed in by_kind(records).items():
         rows = [flat(record) for _, record in indexed]
         parts += [segment(kind, half) for half in (rows[: len(rows) // 2], rows[len(rows) // 2 :]) if half]
-    return [*parts, note("_FOOTER", clock=head["clock"], dropped_records=0, skipped_records={"7": 2})]
+    later = {name: value + 10**9 for name, value in head["clock"].items()}
+    return [*parts, note("_FOOTER", clock=later, dropped_records=0, skipped_records={"7": 2})]
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +182,31 @@ def test_uncompressed_segments_and_unknown_kinds(parts: list[bytes], tmp_path: P
         ("unknown_kinds", "info"): 1,
         ("unknown_keys", "info"): 1,
     }
+
+
+def test_what_the_collector_writes(tmp_path: Path) -> None:
+    app = """
+        import cupti.cupti as c
+        at = 1796036464083414771
+        c.emit("RUNTIME", cbid=20, start=at, end=at + 9, correlation_id=4, process_id=7, thread_id=8, return_value=2)
+        c.emit("MEMORY2", memory_kind=3, memory_operation_type=1, address=2**63 + 5, bytes=2**40, timestamp=at + 5,
+               correlation_id=4, process_id=7, stream_id=0xFFFFFFFF, **{"memory_pool_config.address": 11})
+        c.emit("MARKER", flags_=2, timestamp=at, id=1, object_kind=2, name="request:0",
+               **{"object_id.pt.process_id": 7, "object_id.pt.thread_id": 8})
+        c.emit("MARKER", flags_=4, timestamp=at + 20, id=1, object_kind=2,
+               **{"object_id.pt.process_id": 7, "object_id.pt.thread_id": 8})
+    """
+    done = collect(tmp_path, "cupti", "-o", "c.arrow", "--", "PYTHON", "app.py", app=app)
+    assert done.returncode == 0, done.stderr
+    tables = check_importer(tmp_path / "c.arrow", tmp_path, IMPORTER)
+    at = 1796036464083414771
+    columns = ("name", "start_ns", "end_ns", "correlation_id", "process_id", "thread_id", "return_code")
+    assert tables["api_calls"].select(columns).rows() == [("cudaMalloc", at, at + 9, 4, 7, 8, 2)]
+    columns = ("action", "ts_ns", "address", "size_bytes", "memory_kind", "stream_id", "pool_id", "correlation_id")
+    assert tables["memory_events"].select(columns).rows() == [
+        ("alloc", at + 5, (1 << 63) + 5, 1 << 40, "device", None, "driver,11", 4)
+    ]
+    columns = ("name", "process_id", "thread_id", "start_ns", "end_ns")
+    assert tables["ranges"].select(columns).rows() == [("request:0", 7, 8, at, at + 20)]
+    assert tables["clock_pairs"]["clock_position"].to_list() == ["start", "end"]
+    assert [name for name, severity in counts_of(tables) if severity != "info"] == []
