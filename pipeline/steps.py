@@ -10,9 +10,10 @@ from ingest.errors import BadInput
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
 from pipeline.ingesting import IngestSummary, ingest
+from pipeline.leaks.evidence import assign_evidence
 from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.root_causes import RootCause, root_causes
-from pipeline.leaks.suspects import assign_evidence, judge_groups
+from pipeline.leaks.suspects import judge_groups
 from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
 from schemas.config import Config
 from schemas.tables import TABLES
@@ -80,7 +81,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     for relation in ("judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
         database.run("leaks", relation)
     _publish(database, capture_dir, "epochs", "epochs_made")
-    for relation in ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs"):
+    for relation in ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs", "older_frees", "request_levels"):
         database.run("leaks", relation)
     paths = CallPathReader(database)
     paths.prefetch(row[0] for row in database.rows("SELECT DISTINCT path_key FROM survivor_groups"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -88,6 +88,16 @@ def load_changes(database: Database) -> dict[PathKey, list[Change]]:
     return dict(found)
 
 
+def load_older_frees(database: Database) -> dict[tuple[object, ...], dict[int, int]]:
+    """What was given back late from before the window: count by size, by process, device, level and memory kind."""
+    found: dict[tuple[object, ...], dict[int, int]] = defaultdict(dict)
+    for *place, size, count in database.rows(
+        "SELECT process_id, device_index, level, memory_kind, size_key, freed_count FROM older_frees"
+    ):
+        found[tuple(place)][size] = count
+    return dict(found)
+
+
 def _is_extra(epoch: int, count: int, others: dict[int, int]) -> bool:
     """Whether survivors of one size and one epoch come on top of a path's regular ones.
 
@@ -151,21 +161,34 @@ class PathGroups:
     """The survivors of one call path, taken apart by when they were allocated and by fate."""
 
     def __init__(
-        self, key: PathKey, survivors: Sequence[Survivors], changes: Sequence[Change], epoch_count: int
+        self,
+        key: PathKey,
+        survivors: Sequence[Survivors],
+        changes: Sequence[Change],
+        epoch_count: int,
+        older_frees: Mapping[int, int],
     ) -> None:
-        self.key, self._changes, self._epoch_count = key, changes, epoch_count
+        self.key, self._changes, self._epoch_count, self._older_frees = key, changes, epoch_count, older_frees
         self._before_window = [s for s in survivors if s.epoch is None]
         self._before_epochs = [s for s in survivors if s.epoch == BEFORE_EPOCHS]
         self._in_flight = [s for s in survivors if s.epoch is not None and s.epoch >= epoch_count]
         judged = [s for s in survivors if s.epoch is not None and 0 <= s.epoch < epoch_count]
         self._regular, self._apart = split_sizes(judged)
 
+    def _history(
+        self, group: Sequence[Survivors], changes: Iterable[Change], excluded: Sequence[Survivors]
+    ) -> PathHistory:
+        history = build_history(group, changes, excluded, self._epoch_count)
+        low, high = min(history.sizes), max(history.sizes)
+        history.older_freed_count = sum(n for size, n in self._older_frees.items() if low <= size <= high)
+        return history
+
     def set_apart(self) -> list[Group]:
         """Groups that need no trend: from before the window or the epochs, one-off sizes, still running."""
         found = [Group(self.key, rows) for rows in (self._before_epochs, self._in_flight) if rows]
         for rows in self._apart:
             own = (Change(s.size, s.epoch or 0, s.bytes, 0, 0, None, s.count) for s in rows)
-            found.append(Group(self.key, rows, build_history(rows, own, [], self._epoch_count)))
+            found.append(Group(self.key, rows, self._history(rows, own, [])))
         if self._before_window and not self._regular:
             found.append(Group(self.key, self._before_window))
         return found
@@ -175,7 +198,7 @@ class PathGroups:
         if not self._regular:
             return None
         excluded = [*self._before_epochs, *(s for rows in self._apart for s in rows)]
-        history = build_history(self._regular, self._changes, excluded, self._epoch_count)
+        history = self._history(self._regular, self._changes, excluded)
         return Group(self.key, self._regular, history, self._before_window)
 
     def never_evicted(self) -> list[Group]:
@@ -186,7 +209,7 @@ class PathGroups:
             changes = [change for change in self._changes if change.size == size]
             if len(rows) >= 3 and not any(change.evicted_count for change in changes):
                 own_before = [s for s in self._before_epochs if s.size == size]
-                found.append(Group(self.key, rows, build_history(rows, changes, own_before, self._epoch_count)))
+                found.append(Group(self.key, rows, self._history(rows, changes, own_before)))
         return found
 
     def evicted(self) -> list[Group]:
@@ -198,14 +221,14 @@ class PathGroups:
             oldest = max((change.evicted_age or 0 for change in changes), default=0)
             if oldest and all(self._epoch_count - 1 - (s.epoch or 0) <= oldest for s in rows):
                 own_before = [s for s in self._before_epochs if s.size == size]
-                found.append(Group(self.key, rows, build_history(rows, changes, own_before, self._epoch_count)))
+                found.append(Group(self.key, rows, self._history(rows, changes, own_before)))
         return found
 
     def split_epochs(self, group: Group, epochs: set[int]) -> tuple[Group, Group]:
         """A group less its survivors of some epochs, with a history of its survivors alone; and those survivors."""
         rows = [s for s in group.survivors if s.epoch not in epochs]
         own = (Change(s.size, s.epoch or 0, s.bytes, 0, 0, None, s.count) for s in rows)
-        rest = Group(self.key, rows, build_history(rows, own, [], self._epoch_count), group.before_window)
+        rest = Group(self.key, rows, self._history(rows, own, []), group.before_window)
         return rest, Group(self.key, [s for s in group.survivors if s.epoch in epochs])
 
     def without(self, taken: Sequence[Group]) -> Group | None:
@@ -218,4 +241,4 @@ class PathGroups:
             s for s in (*self._before_epochs, *(s for apart in self._apart for s in apart)) if s.size not in sizes
         ]
         changes = [change for change in self._changes if change.size not in sizes]
-        return Group(self.key, rows, build_history(rows, changes, excluded, self._epoch_count), self._before_window)
+        return Group(self.key, rows, self._history(rows, changes, excluded), self._before_window)

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.database import Database
-from pipeline.leaks.attributes import Association, associations, request_attributes
-from pipeline.leaks.histories import Group, PathGroups, PathKey, load_changes, load_survivors
+from pipeline.leaks.attributes import Association, associations
+from pipeline.leaks.epochs import NO_EPOCHS, Epochs, load_epochs
+from pipeline.leaks.histories import Group, PathGroups, load_changes, load_older_frees, load_survivors
+from pipeline.leaks.levels import load_levels
 from pipeline.leaks.merging import Judged, Suspect, merge
+from pipeline.leaks.overwritten import Explained, explain_overwritten
 from pipeline.leaks.pools import processes_with_segments, without_pools
 from pipeline.leaks.trend import theil_sen
 from pipeline.leaks.verdicts import Judgement, judge, succession
@@ -19,24 +22,6 @@ from schemas.config import LeakSettings
 
 NS_PER_HOUR = 3_600_000_000_000
 _ORDER = {"growing": 0, "inconclusive": 1, "bounded": 2, "one_time": 3}
-
-
-class Epochs(NamedTuple):
-    """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes."""
-
-    kind: str
-    count: int
-    span_ns: int
-    attributes: dict[int, dict[str, str]]
-
-    @property
-    def is_named(self) -> bool:
-        """Whether something in the capture says what repeats."""
-        return self.kind not in _UNNAMED
-
-
-_UNNAMED = ("idle window", "time window")
-_NO_EPOCHS = Epochs("none", 0, 0, {})
 
 
 @dataclass(slots=True)
@@ -47,40 +32,8 @@ class Rated:
     epochs: Epochs
     association: Association | None
     growth_bytes_per_hour: float | None
-
-
-def load_epochs(database: Database) -> dict[int | None, Epochs]:
-    """Epochs a process. The last one counts only when it ended before the recording did."""
-    ends = dict(
-        database.rows("SELECT process_id, max(ts_ns) FROM memory_events WHERE clock_aligned GROUP BY process_id")
-    )
-    found: dict[int | None, Epochs] = {}
-    columns = ("status", "model", "request_kind", "rank", "prompt_tokens", "output_tokens", "attributes")
-    requests = {
-        (process, request): dict(zip(columns, values, strict=True))
-        for process, request, *values in database.rows(
-            f"SELECT process_id, request_id, {', '.join(columns)} FROM request_spans ORDER BY start_ns DESC"
-        )
-    }
-    by_process: dict[int | None, list[tuple[Any, ...]]] = {}
-    for process, *row in database.rows(
-        "SELECT process_id, epoch_kind, start_ns, end_ns, request_id FROM epochs ORDER BY process_id, epoch_index"
-    ):
-        by_process.setdefault(process, []).append(tuple(row))
-    for process, rows in by_process.items():
-        starts = [row[1] for row in rows]
-        typical = float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0
-        end, last = rows[-1][2], ends.get(process)
-        complete = end is not None and (last is None or end <= last + max(0.5 * typical, 1e7))
-        attributes = {}
-        for index, (_, _, _, request) in enumerate(rows):
-            known = requests.get((process, request)) or requests.get((None, request))
-            if request is not None and known:
-                attributes[index] = request_attributes(known)
-        count = len(rows) if complete else len(rows) - 1
-        span = (end if complete and end is not None else starts[-1]) - starts[0]
-        found[process] = Epochs(rows[0][0], count, max(span, 0), attributes)
-    return found
+    certain_bytes: int | None = None
+    """The least that it can have leaked; None: all that it retains."""
 
 
 def _no_history(epochs: Epochs, group: Group) -> Judgement:
@@ -102,19 +55,22 @@ def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[in
     `roots` gives the root frame of a call path.
     """
     epochs_by_process = load_epochs(database)
-    changes = load_changes(database)
+    changes, older_frees = load_changes(database), load_older_frees(database)
     with_segments = processes_with_segments(database)
     judged: list[Judged] = []
     for key, survivors in load_survivors(database).items():
-        epochs = epochs_by_process.get(key.process_id, _NO_EPOCHS)
+        epochs = epochs_by_process.get(key.process_id, NO_EPOCHS)
         root = roots(key.path_key) if key.path_key >= 0 else None
-        path = PathGroups(key, survivors, changes.get(key, []), epochs.count)
+        path = PathGroups(key, survivors, changes.get(key, []), epochs.count, older_frees.get(key[:4], {}))
         judged += [
             Judged(group, without_pools(group, verdict, with_segments), root)
             for group, verdict in _judge_path(path, epochs, settings)
         ]
-    rated = [
-        _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, _NO_EPOCHS), settings)
+    taken = {key for key, rows in changes.items() if any(change.allocated_bytes for change in rows)}
+    judged, explained = explain_overwritten(judged, taken, load_levels(database), settings)
+    rated = [_rate_explained(item) for item in explained]
+    rated += [
+        _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, NO_EPOCHS), settings)
         for suspect in merge(judged)
     ]
     return sorted(rated, key=_importance)
@@ -134,7 +90,9 @@ def _judge_path(path: PathGroups, epochs: Epochs, settings: LeakSettings) -> Ite
     if regular is None:
         return
     whole = verdict(regular)
-    wanted, candidates = ("bounded", path.evicted()) if whole.verdict == "growing" else ("growing", path.never_evicted())
+    wanted, candidates = (
+        ("bounded", path.evicted()) if whole.verdict == "growing" else ("growing", path.never_evicted())
+    )
     apart = [(group, own) for group in candidates if (own := verdict(group)).verdict == wanted]
     rest = path.without([group for group, _ in apart]) if apart else regular
     yield from apart
@@ -192,6 +150,13 @@ def _rate(suspect: Suspect, epochs: Epochs, settings: LeakSettings) -> Rated:
     return Rated(suspect, epochs, best, per_hour)
 
 
+def _rate_explained(item: Explained) -> Rated:
+    levels, grown = item.levels, item.growth
+    epochs = Epochs("request", len(levels.levels), levels.span_ns, levels.attributes)
+    per_hour = grown.bytes_per_request * epochs.count / epochs.span_ns * NS_PER_HOUR if epochs.span_ns else None
+    return Rated(item.suspect, epochs, grown.association, per_hour, item.certain_bytes)
+
+
 def _importance(rated: Rated) -> tuple[Any, ...]:
     suspect = rated.suspect
     return (
@@ -201,41 +166,3 @@ def _importance(rated: Rated) -> tuple[Any, ...]:
         tuple(map(str, suspect.groups[0].key)),
         suspect.groups[0].survivors[0].size,
     )
-
-
-def assign_evidence(database: Database, rated: list[Rated]) -> None:
-    """Create `leak_evidence_made`: every surviving allocation with the suspect that it belongs to."""
-    database.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER, level VARCHAR,"
-        " memory_kind VARCHAR, path_key BIGINT, size_key BIGINT, epoch_index BIGINT)"
-    )
-    rows: list[tuple[Any, ...]] = []
-    for suspect_id, item in enumerate(rated):
-        for group in item.suspect.groups:
-            rows += [(suspect_id, *group.key, s.size, s.epoch) for s in group.survivors]
-    _insert(database, rows)
-    database.run("leaks", "leak_evidence_made")
-
-
-def _insert(database: Database, rows: list[tuple[Any, ...]]) -> None:
-    import pyarrow as pa
-
-    if not rows:
-        return
-    names = (
-        "suspect_id",
-        "process_id",
-        "device_index",
-        "level",
-        "memory_kind",
-        "path_key",
-        "size_key",
-        "epoch_index",
-    )
-    assigned = pa.table({name: pa.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
-    database.connection.register("_assigned_rows", assigned)
-    database.connection.execute("INSERT INTO _assigned SELECT * FROM _assigned_rows")
-    database.connection.unregister("_assigned_rows")
-
-
-__all__ = ["Epochs", "PathKey", "Rated", "assign_evidence", "judge_groups", "load_epochs"]

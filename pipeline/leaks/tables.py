@@ -74,7 +74,7 @@ def suspect_rows(
                 "retained_count": suspect.total("count"),
                 "retained_bytes": retained,
                 "retained_requested_bytes": suspect.total("requested_bytes"),
-                "retained_bytes_low": retained,
+                "retained_bytes_low": retained if item.certain_bytes is None else item.certain_bytes,
                 "retained_bytes_high": retained + before,
                 "growth_bytes_per_epoch": judgement.growth_bytes_per_epoch,
                 "growth_bytes_per_hour": item.growth_bytes_per_hour,

@@ -27,7 +27,8 @@ class PathHistory:
 
     `allocated_bytes`, `freed_bytes`, `evicted_count` (freed after two epochs or more) and `lasting_count` (allocated
     then, and alive two epochs later) are of all its allocations; `survivors` maps an epoch to the count that lives at the end. Index -1 of the
-    arrays' epochs (before the first) is summed in `before_bytes`.
+    arrays' epochs (before the first) is summed in `before_bytes`. `older_freed_count` are blocks of these sizes from
+    before the window, call path unknown, that were given back late in it.
     """
 
     epoch_count: int
@@ -39,6 +40,7 @@ class PathHistory:
     before_bytes: int
     survivors: dict[int, int] = field(default_factory=dict)
     sizes: Counter[int] = field(default_factory=Counter)
+    older_freed_count: int = 0
 
     def is_size_classes(self) -> bool:
         """Whether survivors are one block of each of several power-of-two sizes, as a caching pool keeps (pinned memory)."""
@@ -122,6 +124,13 @@ def judge(
             "bounded",
             "a pool: one block of each power-of-two size, kept to be used again",
             succession(n - half - late, n - half),
+        )
+    count = sum(history.survivors.values())
+    if history.older_freed_count >= EVICTION_SHARE * count:
+        return Judgement(
+            "inconclusive",
+            f"{history.older_freed_count} blocks of these sizes from before the recorded window were given back late in it"
+            f" and {count} kept: the window is too short to tell a cache from a leak",
         )
     slope = theil_sen(live)
     if slope * n < settings.min_growth_bytes:

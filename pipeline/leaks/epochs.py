@@ -1,0 +1,67 @@
+"""The epochs that survivors are judged over, a process, with what their requests are like."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.database import Database
+from pipeline.leaks.attributes import request_attributes
+
+
+class Epochs(NamedTuple):
+    """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes."""
+
+    kind: str
+    count: int
+    span_ns: int
+    attributes: dict[int, dict[str, str]]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether something in the capture says what repeats."""
+        return self.kind not in _UNNAMED
+
+
+_UNNAMED = ("idle window", "time window")
+NO_EPOCHS = Epochs("none", 0, 0, {})
+
+
+def load_request_attributes(database: Database) -> dict[tuple[int | None, str], dict[str, str]]:
+    """Attributes of each request by process (None: not known) and request id."""
+    columns = ("status", "model", "request_kind", "rank", "prompt_tokens", "output_tokens", "attributes")
+    return {
+        (process, request): request_attributes(dict(zip(columns, values, strict=True)))
+        for process, request, *values in database.rows(
+            f"SELECT process_id, request_id, {', '.join(columns)} FROM request_spans ORDER BY start_ns DESC"
+        )
+    }
+
+
+def load_epochs(database: Database) -> dict[int | None, Epochs]:
+    """Epochs a process. The last one counts only when it ended before the recording did."""
+    ends = dict(
+        database.rows("SELECT process_id, max(ts_ns) FROM memory_events WHERE clock_aligned GROUP BY process_id")
+    )
+    found: dict[int | None, Epochs] = {}
+    requests = load_request_attributes(database)
+    by_process: dict[int | None, list[tuple[Any, ...]]] = {}
+    for process, *row in database.rows(
+        "SELECT process_id, epoch_kind, start_ns, end_ns, request_id FROM epochs ORDER BY process_id, epoch_index"
+    ):
+        by_process.setdefault(process, []).append(tuple(row))
+    for process, rows in by_process.items():
+        starts = [row[1] for row in rows]
+        typical = float(np.median(np.diff(starts))) if len(starts) > 1 else 0.0
+        end, last = rows[-1][2], ends.get(process)
+        complete = end is not None and (last is None or end <= last + max(0.5 * typical, 1e7))
+        attributes = {}
+        for index, (_, _, _, request) in enumerate(rows):
+            known = requests.get((process, request)) or requests.get((None, request))
+            if request is not None and known:
+                attributes[index] = known
+        count = len(rows) if complete else len(rows) - 1
+        span = (end if complete and end is not None else starts[-1]) - starts[0]
+        found[process] = Epochs(rows[0][0], count, max(span, 0), attributes)
+    return found

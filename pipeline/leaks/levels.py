@@ -1,0 +1,110 @@
+"""Growth that the recorded window lost, read from the allocator's level at each request (method 2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.database import Database
+from pipeline.leaks.attributes import Association, associations
+from pipeline.leaks.epochs import load_request_attributes
+from pipeline.leaks.trend import Series, rise_p_value, theil_sen
+from schemas.config import LeakSettings
+
+
+@dataclass(slots=True)
+class Levels:
+    """The allocator's level in bytes at each request that began before the recorded window, in order of time."""
+
+    levels: list[int] = field(default_factory=list)
+    prompt_tokens: list[int | None] = field(default_factory=list)
+    attributes: dict[int, dict[str, str]] = field(default_factory=dict)
+    starts_ns: list[int] = field(default_factory=list)
+
+    @property
+    def span_ns(self) -> int:
+        return self.starts_ns[-1] - self.starts_ns[0] if self.starts_ns else 0
+
+
+def load_levels(database: Database) -> dict[int | None, Levels]:
+    """Levels of each process from `request_levels`."""
+    known = load_request_attributes(database)
+    found: dict[int | None, Levels] = {}
+    for process, request, start, level, tokens in database.rows(
+        "SELECT process_id, request_id, start_ns, level_bytes, prompt_tokens FROM request_levels WHERE is_lost"
+        " ORDER BY process_id, start_ns, request_id"
+    ):
+        series = found.setdefault(process, Levels())
+        attributes = known.get((process, request)) or known.get((None, request))
+        if attributes:
+            series.attributes[len(series.levels)] = attributes
+        series.levels.append(level)
+        series.prompt_tokens.append(tokens)
+        series.starts_ns.append(start)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A rise of the level over `request_count` requests, all begun before the recorded window.
+
+    `bytes` is what it rose by from the first to the last, `noise_bytes` its largest fall on the way. `leaking` are
+    the requests after which it rose by more than it ever fell. `association` tells them apart, where something does.
+    """
+
+    request_count: int
+    bytes: float
+    noise_bytes: float
+    bytes_per_request: float
+    p_value: float
+    late_p_value: float
+    leaking: frozenset[int]
+    association: Association | None
+
+
+def without_own_share(levels: Series, tokens: Sequence[int | None]) -> Series:
+    """Levels less what each request holds itself for its prompt, at the median bytes a token between neighbours.
+
+    Left alone where prompt lengths are not known, do not differ, or do not explain the levels' changes.
+    """
+    if any(count is None for count in tokens):
+        return levels
+    lengths = np.array(tokens, dtype=np.float64)
+    change, longer = np.diff(levels), np.diff(lengths)
+    if np.count_nonzero(longer) < 3:
+        return levels
+    a_token = float(np.median(change[longer != 0] / longer[longer != 0]))
+    own: Series = levels - a_token * (lengths - lengths.min())
+    return own if np.abs(np.diff(own)).mean() < np.abs(change).mean() else levels
+
+
+def growth(
+    levels: Sequence[int],
+    tokens: Sequence[int | None],
+    attributes: Mapping[int, Mapping[str, str]],
+    settings: LeakSettings,
+) -> Growth | None:
+    """The rise of the levels (one a request, in order), or None when they do not rise beyond chance.
+
+    It must rise over all requests and in the later half, or rise after exactly those requests that have an
+    attribute: a cache that fills to its limit does neither.
+    """
+    if len(levels) < settings.min_epochs:
+        return None
+    series = without_own_share(np.array(levels, dtype=np.float64), tokens)
+    steps = np.diff(series)
+    noise = float(max(0.0, -steps.min()))
+    leaking = frozenset(int(i) for i in np.flatnonzero(steps > noise))
+    found = associations(range(len(steps)), set(leaking), attributes) if leaking else []
+    told_apart = bool(found) and found[0].is_perfect and found[0].p_value < settings.attribute_max_p_value
+    p, late_p = rise_p_value(series), rise_p_value(series[len(series) // 2 :])
+    slope = theil_sen(series)
+    rise = float(series[-1] - series[0])
+    if slope * len(levels) < settings.min_growth_bytes or rise <= 0:
+        return None
+    if not told_apart and (p >= settings.max_p_value or late_p >= settings.max_p_value):
+        return None
+    known = found[0] if found and found[0].p_value < settings.attribute_max_p_value else None
+    return Growth(len(levels), rise, noise, slope, p, late_p, leaking, known)
