@@ -63,7 +63,10 @@ def _placed(table: Table, rows: pa.Table, file_id: int, placement: Placement) ->
         if "clock_aligned" in table.columns:
             replace("clock_aligned", pa.repeat(pa.scalar(True), rows.num_rows))
     process = placement.processes.get(file_id)
-    if process is not None and "process_id" in table.columns and table.name not in _OWN_PROCESS_ONLY:
+    if table.name == "capture_files":  # its one part holds a row of every file
+        owners = [placement.processes.get(number) for number in rows["file_id"].to_pylist()]
+        replace("process_id", pc.coalesce(rows["process_id"], pa.array(owners, pa.int64())))
+    elif process is not None and "process_id" in table.columns and table.name not in _OWN_PROCESS_ONLY:
         replace("process_id", pc.fill_null(rows["process_id"], process))
     if "range_id" in table.columns:
         replace("range_id", pc.add(rows["event_index"], file_id << RANGE_ID_SHIFT))
