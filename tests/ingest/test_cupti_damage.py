@@ -136,6 +136,12 @@ def test_lines_between_records(tmp_path: Path) -> None:
     }
 
 
+def test_blank_lines_alone(tmp_path: Path) -> None:
+    tables = ingest(tmp_path, HEADER, OP, b"\n", OP, b"\n")
+    assert tables["gpu_ops"]["event_index"].to_list() == [1, 3]
+    assert counts_of(tables) == {("blank_lines", "info"): 2}
+
+
 def test_values_of_other_types(tmp_path: Path) -> None:
     odd = [
         CALL | {"end": 1 << 70},
