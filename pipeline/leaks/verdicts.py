@@ -156,15 +156,17 @@ def judge(
             p = min(p, attribute.p_value)
         reason = f"{_epochs(len(kept))} of {n} keep some, the oldest for {_epochs(oldest_age)}; {how}"
         return Judgement("growing", reason, succession(len(kept), len(kept)) * (1 - p), slope)
-    if late == 1:
-        return Judgement(
-            "bounded",
-            f"levels off: one of the later {n - half} epochs keeps any (p = {late_p:.2g})",
-            succession(n - half - 1, n - half),
-        )
     why = (
         f"only {_epochs(len(kept))} keep any"
         if len(kept) < strong
         else f"the rise may be chance, p = {max(p, late_p):.2g}"
     )
-    return Judgement("inconclusive", f"{why}, and no request attribute tells them apart", None, slope)
+    known = "no request attribute tells them apart"
+    if attribute is not None and attribute.is_perfect:
+        known = f"exactly those with {attribute.attribute}, which may be chance (Fisher p = {attribute.p_value:.2g})"
+    return Judgement(
+        "inconclusive",
+        f"{why}; {known}",
+        None,
+        slope,
+    )
