@@ -13,6 +13,9 @@ from pipeline.leaks.epochs import load_request_attributes
 from pipeline.leaks.trend import Series, rise_p_value, theil_sen
 from schemas.config import LeakSettings
 
+CLEAR_OF_NOISE = 2.0
+STEADY_SHARE = 0.5
+
 
 @dataclass(slots=True)
 class Levels:
@@ -50,8 +53,10 @@ def load_levels(database: Database) -> dict[int | None, Levels]:
 class Growth:
     """A rise of the level over `request_count` requests, all begun before the recorded window.
 
-    `bytes` is what it rose by from the first to the last, `noise_bytes` its largest fall on the way. `leaking` are
-    the requests after which it rose by more than it ever fell. `association` tells them apart, where something does.
+    `bytes` is what it rose by from the first to the last, `noise_bytes` its largest
+    fall on the way, from a peak to a later low. `leaking` are
+    the requests after which it rose by clearly more than that (CLEAR_OF_NOISE). `association` tells them apart, where
+    something does.
     """
 
     request_count: int
@@ -88,23 +93,29 @@ def growth(
 ) -> Growth | None:
     """The rise of the levels (one a request, in order), or None when they do not rise beyond chance.
 
-    It must rise over all requests and in the later half, or rise after exactly those requests that have an
-    attribute: a cache that fills to its limit does neither.
+    It must rise over all requests and in the later half, there at least half as fast as before and by clearly more
+    than it ever fell, or rise after exactly those requests that have an attribute. A cache that fills to its limit
+    does neither: its level wanders up and down with the sizes of its entries.
     """
     if len(levels) < settings.min_epochs:
         return None
     series = without_own_share(np.array(levels, dtype=np.float64), tokens)
     steps = np.diff(series)
-    noise = float(max(0.0, -steps.min()))
-    leaking = frozenset(int(i) for i in np.flatnonzero(steps > noise))
+    noise = float((np.maximum.accumulate(series) - series).max())
+    leaking = frozenset(int(i) for i in np.flatnonzero(steps > CLEAR_OF_NOISE * noise))
     found = associations(range(len(steps)), set(leaking), attributes) if leaking else []
     told_apart = bool(found) and found[0].is_perfect and found[0].p_value < settings.attribute_max_p_value
-    p, late_p = rise_p_value(series), rise_p_value(series[len(series) // 2 :])
+    half = len(series) // 2
+    p, late_p = rise_p_value(series), rise_p_value(series[half:])
+    steady = p < settings.max_p_value and late_p < settings.max_p_value
+    late_slope = theil_sen(series[half:])
+    steady = steady and late_slope >= STEADY_SHARE * theil_sen(series[:half])
+    steady = steady and late_slope * (len(series) - half) > CLEAR_OF_NOISE * noise
     slope = theil_sen(series)
     rise = float(series[-1] - series[0])
     if slope * len(levels) < settings.min_growth_bytes or rise <= 0:
         return None
-    if not told_apart and (p >= settings.max_p_value or late_p >= settings.max_p_value):
+    if not told_apart and not steady:
         return None
     known = found[0] if found and found[0].p_value < settings.attribute_max_p_value else None
     return Growth(len(levels), rise, noise, slope, p, late_p, leaking, known)

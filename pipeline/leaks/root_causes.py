@@ -15,6 +15,7 @@ from schemas.config import RootCauseSettings
 CACHE_SHARE = 0.8
 GRAPH_PATHS = 6
 PROPORTIONAL = 0.95
+_OVERWRITTEN = -2
 
 
 @dataclass(slots=True)
@@ -39,10 +40,13 @@ def _names_loss(frames: tuple[PathFrame, ...]) -> bool:
 
 
 def _sizes_by_epoch(rated: Rated) -> dict[int, Counter[int]]:
+    """Survivors' sizes an epoch; those from before the window, whose epoch was overwritten, together."""
     found: dict[int, Counter[int]] = defaultdict(Counter)
     for group in rated.suspect.groups:
         for s in group.survivors:
-            if s.epoch is not None and s.epoch >= 0:
+            if s.epoch is None:
+                found[_OVERWRITTEN][s.size] += s.count
+            elif s.epoch >= 0:
                 found[s.epoch][s.size] += s.count
     return dict(found)
 

@@ -87,7 +87,7 @@ class Server:
         random.shuffle(passing)
         run.free(*passing)
         # what the next request frees (a last batch, a last output) outlives its own request by one
-        carried = run.alloc(random.randrange(KIB, 96 * KIB), "serve", "last_output", device=self.device)
+        carried = run.alloc(random.randrange(KIB, 32 * KIB), "serve", "last_output", device=self.device)
         if self._carried:
             run.free(self._carried)
         self._carried = carried
