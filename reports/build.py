@@ -18,6 +18,7 @@ from reports.models.verdict import Verdict
 from reports.render import render_html
 from reports.source import CaptureTables
 from reports.speedscope import Profile, write_speedscope
+from reports.text import place_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,8 @@ def _profiles(tables: CaptureTables, graph: Graph) -> Iterator[Profile]:
 
 def _name(graph: Graph, stacks: Stacks) -> str:
     places = [LEVEL_LABELS.get(stacks.level, stacks.level).split(" (")[0]]
-    places += [f"process {stacks.process_id}"] if stacks.process_id is not None else []
-    places += [f"device {stacks.device_index}"] if stacks.device_index is not None else []
-    return f"{TITLES[graph]}: {', '.join(places)}" + (f" ({stacks.note})" if stacks.note else "")
+    places.append(place_text(process_id=stacks.process_id, device_index=stacks.device_index))
+    return f"{TITLES[graph]}: {', '.join(filter(None, places))}" + (f" ({stacks.note})" if stacks.note else "")
 
 
 def _version() -> str:

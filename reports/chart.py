@@ -162,7 +162,7 @@ def _draw_panel(panel: Panel, top: float, bottom: float, x: object) -> PanelDraw
     def y(value: int) -> float:
         return bottom - value / (high * 1.04) * (bottom - top)
 
-    layers, legend_x = [], float(LEFT + len(panel.title) * 6.9 + 22)
+    layers, legend_x = [], float(LEFT + len(panel.title) * 7.2 + 24)
     for position, series in enumerate(panel.series):
         upper = _steps(
             [(x(ts), y(tops[position][ts])) for ts, _ in series.points]
@@ -174,7 +174,7 @@ def _draw_panel(panel: Panel, top: float, bottom: float, x: object) -> PanelDraw
             lower = _steps([(x(ts), y(bases[position].get(ts, 0))) for ts, _ in series.points], backwards=True)
             path = f"{upper}{lower}Z"
         layers.append(Layer(series.key, series.label, path, panel.shape == "stack", _px(legend_x)))
-        legend_x += len(series.label) * 6.1 + 30
+        legend_x += len(series.label) * 5.8 + 30
     ticks = tuple(
         Tick(_px(y(value)), bytes_text(value) if value else "0")
         for value in byte_ticks(high, 3 if bottom - top < 100 else 5)

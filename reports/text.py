@@ -75,6 +75,16 @@ def duration_text(value: float | None) -> str:
     return f"{sign}{size / 86400e9:.1f} days"
 
 
+def place_text(*, rank: int | None = None, process_id: int | None = None, device_index: int | None = None) -> str:
+    """`rank 1, process 426, device 0`, as far as known; a negative process id stands for one that no file names."""
+    process = None
+    if process_id is not None:
+        process = f"process {process_id}" if process_id >= 0 else f"unnamed process {-process_id}"
+    named = (None if value is None else f"{name} {value}" for name, value in (("rank", rank), ("device", device_index)))
+    first, last = named
+    return ", ".join(part for part in (first, process, last) if part)
+
+
 def utc_text(ts_ns: int | None) -> str:
     """`2026-11-30 13:48:02 UTC`; a time that no calendar has is given in ns."""
     if ts_ns is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reports.source import CaptureTables, Row
-from reports.text import tidy
+from reports.text import place_text, tidy
 
 MAX_ROWS = 16
 
@@ -52,9 +52,10 @@ def read_allocator(tables: CaptureTables) -> AllocatorState | None:
 
 
 def _place(row: Row) -> str:
-    names = (("process", "process_id"), ("device", "device_index"), ("pool", "pool_id"))
-    parts = [f"{name} {tidy(row[key], 40)}" for name, key in names if row[key] is not None]
-    return ", ".join([*parts, *([f"{tidy(row['segment_type'], 20)} segments"] if row["segment_type"] else [])]) or "all"
+    parts = [place_text(process_id=row["process_id"], device_index=row["device_index"])]
+    parts += [f"pool {tidy(row['pool_id'], 40)}"] if row["pool_id"] is not None else []
+    parts += [f"{tidy(row['segment_type'], 20)} segments"] if row["segment_type"] else []
+    return ", ".join(filter(None, parts)) or "all"
 
 
 _COLUMNS = ("segments", "reserved", "allocated", "pending", "free", "free_count", "largest")

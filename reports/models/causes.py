@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reports.source import CaptureTables
-from reports.text import tidy
+from reports.text import place_text, tidy
 
 MAX_CAUSES = 12
 MAX_EVIDENCE = 12
@@ -61,11 +61,7 @@ def read_causes(tables: CaptureTables, suspect_id: int | None) -> tuple[list[Cau
     causes = [
         Cause(
             cause_label(row["root_cause"]),
-            ", ".join(
-                f"{n} {row[k]}"
-                for n, k in (("process", "process_id"), ("device", "device_index"))
-                if row[k] is not None
-            ),
+            place_text(process_id=row["process_id"], device_index=row["device_index"]),
             row["confidence"],
             row["bytes"],
             _sentences(row["evidence_for"]),

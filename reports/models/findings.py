@@ -68,7 +68,7 @@ def _evidence(text: str | None) -> tuple[str, ...]:
     for item in items[:6]:
         if isinstance(item, dict) and "table" in item:
             where = item.get("where")
-            shown.append(tidy(item["table"], 40) + (f" where {tidy(where, 120)}" if where else ""))
+            shown.append(tidy(item["table"], 40) + (f" where {tidy(where, 120)}" if where and where != "true" else ""))
         else:
             shown.append(tidy(item, 160))
     return (*shown, f"and {len(items) - 6} more") if len(items) > 6 else tuple(shown)

@@ -10,7 +10,11 @@ from reports.text import tidy
 
 MAX_DEVICES = 8
 MAX_ROWS = 24
-_LABELS = {"device_total": "capacity", "device_used": "used, by the driver's count", "free": "free"} | PART_LABELS
+_LABELS = (
+    {"device_total": "capacity", "device_used": "used, by the driver's count", "free": "free"}
+    | PART_LABELS
+    | {"driver_outside": "driver allocations outside torch", "context_and_modules": "context and modules"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def _bounded(rows: list[LedgerRow]) -> tuple[LedgerRow, ...]:
         return tuple(rows)
     largest = sorted(rows, key=lambda row: -(row.last_bytes or 0))[: MAX_ROWS - len(PART_LABELS)]
     result = []
-    for part, label in PART_LABELS.items():
+    for part in PART_LABELS:
+        label = _LABELS[part]
         mine = [row for row in rows if row.key == part]
         result += [row for row in mine if row in largest]
         rest = [row for row in mine if row not in largest]

@@ -99,7 +99,7 @@ def _file(row: Row) -> FileState:
     return FileState(
         file_id=row["file_id"],
         path=tidy_middle(row["path"], 90),
-        format=tidy(row["format"], 40),
+        format=tidy(row["format"], 40).replace("_", " "),
         size_bytes=row["size_bytes"],
         row_count=row["row_count"],
         read_state=tidy(row["read_state"], 30).replace("_", " "),

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from reports.models.attributes import Attributes, read_attributes
 from reports.models.causes import Cause, cause_label, read_causes
 from reports.source import CaptureTables, Row
-from reports.text import tidy, tidy_middle
+from reports.text import place_text, tidy, tidy_middle
 
 MAX_SUSPECTS = 10
 MAX_GROUPS = 20
 MAX_FRAMES = 60  # of a leak path; the middle goes first
 MAX_HOLDERS = 12
+MAX_OWN_PATH = 9
 
-_LIBRARY = re.compile(r"site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::")
+_LIBRARY = re.compile(
+    r"^\s*0x[0-9a-f]+\s*$|site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
+)
 _LEVEL_NOUNS = {"tensor": "tensor", "segment": "segment", "driver": "driver allocation", "host": "host allocation"}
 _EPOCH_NOUNS = {"range_family": "range", "range family": "range"}
 
@@ -26,6 +29,14 @@ class PathFrame:
 
     text: str
     is_library: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFrame:
+    """One frame of the user's own code, short: `place` is `file.py:10` without the folder."""
+
+    function: str
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +67,12 @@ class Suspect:
     growth_per_hour: float | None
     epochs_count: int | None
     surviving_epochs_count: int | None
+    rank: int | None
     place: str
     member_count: int | None
     frames: tuple[PathFrame, ...]
     own_frame: str
+    own_path: tuple[OwnFrame, ...]
     range_path: str
     attribute: str
     attribute_lift: float | None
@@ -128,7 +141,6 @@ def _suspect(tables: CaptureTables, row: Row) -> Suspect:
     frames = _frames(row["leak_path"])
     low, high = row["retained_bytes_low"], row["retained_bytes_high"]
     kind = tidy(row["epoch_kind"] or "epoch", 40)
-    place = [f"{name} {row[key]}" for name, key in _PLACES if row[key] is not None]
     return Suspect(
         suspect_id=row["suspect_id"],
         suspect_rank=row["suspect_rank"],
@@ -145,10 +157,12 @@ def _suspect(tables: CaptureTables, row: Row) -> Suspect:
         growth_per_hour=row["growth_bytes_per_hour"],
         epochs_count=row["epochs_count"],
         surviving_epochs_count=row["surviving_epochs_count"],
-        place=", ".join(place),
+        rank=row["rank"],
+        place=place_text(rank=row["rank"], process_id=row["process_id"], device_index=row["device_index"]),
         member_count=row["member_count"],
         frames=frames,
         own_frame=_own_frame(frames),
+        own_path=_own_path(frames),
         range_path=tidy(row["range_path"], 300),
         attribute=tidy(row["attribute"], 120),
         attribute_lift=row["attribute_lift"],
@@ -157,9 +171,6 @@ def _suspect(tables: CaptureTables, row: Row) -> Suspect:
         holders=_holders(tables, row["suspect_id"], row["process_id"]),
         causes=tuple(read_causes(tables, row["suspect_id"])[0]),
     )
-
-
-_PLACES = (("rank", "rank"), ("process", "process_id"), ("device", "device_index"))
 
 
 def _frames(leak_path: str | None) -> tuple[PathFrame, ...]:
@@ -176,6 +187,20 @@ def _own_frame(frames: tuple[PathFrame, ...]) -> str:
     """The last frame of the user's own code, else the leaf: where a person starts to look."""
     own = [frame.text for frame in frames if not frame.is_library]
     return own[-1] if own else frames[-1].text if frames else ""
+
+
+def _own_path(frames: tuple[PathFrame, ...]) -> tuple[OwnFrame, ...]:
+    """Frames of the user's own code, at most `MAX_OWN_PATH` with the middle cut."""
+    own = [OwnFrame(*_short(frame.text)) for frame in frames if not frame.is_library]
+    if len(own) > MAX_OWN_PATH:
+        own = [*own[:2], OwnFrame("…", ""), *own[len(own) - (MAX_OWN_PATH - 3) :]]
+    return tuple(own)
+
+
+def _short(text: str) -> tuple[str, str]:
+    """Function and place of a frame as `function (folder/file:line)`; all of it is the function when it is not."""
+    function, opened, place = text.rpartition(" (")
+    return (function, place.removesuffix(")").rpartition("/")[2]) if opened and function else (text, "")
 
 
 def _holders(tables: CaptureTables, suspect_id: int, process_id: int | None) -> tuple[Holder, ...]:

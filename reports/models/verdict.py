@@ -57,15 +57,20 @@ def read_verdict(
 
 def _leak(suspects: list[Suspect], rest: LetGo | None) -> Verdict:
     first = suspects[0]
-    headline = f"{first.cause}: {plural(first.retained_count, first.noun)}, {bytes_text(first.retained_bytes)} kept"
+    where = f" in rank {first.rank}" if first.rank is not None else ""
+    headline = (
+        f"{first.cause}{where}: {plural(first.retained_count, first.noun)}, {bytes_text(first.retained_bytes)} kept"
+    )
     if first.surviving_epochs_count is not None and first.epochs_count:
         headline += f" by {first.surviving_epochs_count:,} of {plural(first.epochs_count, first.epoch_noun)}"
     headline += _attribute(first)
     if first.growth_per_hour and first.growth_per_hour > 0:
         headline += f"; grows {bytes_text(first.growth_per_hour)}/h"
     detail = []
-    if first.own_frame:
+    if first.own_path:
         detail.append(f"Allocated in {first.own_frame}")
+    elif first.range_path or first.own_frame:
+        detail.append(f"Allocated under {' at '.join(filter(None, (first.range_path, first.own_frame)))}")
     if first.confidence is not None:
         detail.append(f"confidence {share_text(first.confidence)}")
     others = len(suspects) - 1 + (rest.group_count if rest else 0)

@@ -1,7 +1,12 @@
 -- How many requests with survivors of a suspect, and without, have each value of each attribute.
 -- Lengths are counted by powers of two. The attribute whose values differ most comes first, at most $values values of each.
-WITH _leaking AS (
-    SELECT DISTINCT request_id FROM leak_evidence WHERE suspect_id = $suspect_id AND request_id IS NOT NULL
+WITH _epochs AS (
+    SELECT epoch_index, min(request_id) AS request_id FROM epochs
+    WHERE process_id IS NOT DISTINCT FROM $process_id GROUP BY epoch_index
+),
+_leaking AS (
+    SELECT DISTINCT coalesce(e.request_id, p.request_id) AS request_id
+    FROM leak_evidence e LEFT JOIN _epochs p USING (epoch_index) WHERE e.suspect_id = $suspect_id
 ),
 _spans AS (
     SELECT DISTINCT ON (r.request_id) r.*, l.request_id IS NOT NULL AS is_leaking

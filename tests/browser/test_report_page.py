@@ -74,7 +74,7 @@ def test_keyboard_opens_the_leak_path(browsing: Browsing, page_file: Path) -> No
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     summary = page.locator(".card summary").first
-    frames = page.locator(".path li").first
+    frames = page.locator(".card .path li").first
     assert frames.is_visible()  # the first suspect's path is open
     summary.focus()
     page.keyboard.press("Enter")
@@ -89,11 +89,15 @@ def test_nothing_spills_over_the_side(browsing: Browsing, page_file: Path, width
 
 def test_prints_what_is_folded_away(browsing: Browsing, page_file: Path) -> None:
     page = browsing.open(page_file).page
-    advice = page.locator(".findings details p").first
+    folded = page.locator("details:not([open])")
+    assert folded.count() == 1
+    advice = folded.locator("p").first
     assert not advice.is_visible()
     page.emulate_media(media="print")
     assert advice.is_visible()
     assert not page.locator("nav").is_visible()
+    page.set_viewport_size({"width": 700, "height": 1000})  # A4 between its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

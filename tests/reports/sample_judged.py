@@ -102,6 +102,7 @@ def judged_tables() -> dict[str, list[dict[str, Any]]]:
                 "finding_kind": "cuda_context",
                 "severity": "warning",
                 "title": "Process 99 holds 10 MB and does nothing",
+                "advice": "End process 99.",
                 "bytes": 10 * mb,
             },
         ],

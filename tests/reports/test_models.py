@@ -15,7 +15,8 @@ from reports.models.quality import Count, read_quality
 from reports.models.report import Report, read_report
 from reports.models.suspects import Holder, LetGo, PathFrame
 from reports.source import CaptureTables
-from tests.reports.builders import SECOND, START
+from tests.reports.builders import SECOND, START, write_tables
+from tests.reports.sample import leaking_capture
 
 MB = 1_000_000
 
@@ -121,7 +122,7 @@ def test_timeline_keeps_highs_and_the_last_value(report: Report) -> None:
     )
     assert [series.key for series in live.series] == ["tensor"]
     assert max(live.series[0].points, key=lambda point: point[1]) == (START + 52 * tenth, 38 * MB)
-    assert live.series[0].points[-1] == (START + 57 * tenth, 32 * MB)
+    assert live.series[0].points[-2:] == ((START + 57 * tenth, 32 * MB), (START + 6 * SECOND, 32 * MB))
     assert [series.key for series in ledger.series] == [
         "torch_allocated",
         "torch_cached",
@@ -165,3 +166,32 @@ def test_quality_shows_trouble_first(tables: CaptureTables) -> None:
     assert quality.counts[0] == Count("data loss", "truncated line", "ingest", "bpftrace.txt", 1, "line 900")
     assert (quality.lost_count, quality.unread_count, quality.unaligned_count) == (1, 1, 0)
     assert [table.name for table in quality.missing] == ["allocation_links"]
+
+
+def test_the_axis_follows_the_work_not_idle_samples(tmp_path: Path) -> None:
+    """Counters sampled for an hour around ten seconds of work: the work and 15 % around it are shown."""
+    live = {"process_id": 1, "device_index": 0, "level": "tensor"}
+    sample = {"device_index": 0, "ledger_part": "device_used", "part_bytes": 5}
+    part = {"device_index": 0, "ledger_part": "unattributed", "part_bytes": 5}
+    rows = {
+        "live_bytes": [live | {"ts_ns": START + n * SECOND, "live_bytes": n} for n in (0, 10)],
+        "memory_ledger": [
+            row | {"ts_ns": START + n * SECOND} for n in range(-1800, 1800, 60) for row in (sample, part)
+        ],
+    }
+    with CaptureTables(write_tables(tmp_path, rows)) as tables:
+        (timeline,) = read_report(tables).timelines
+    assert (timeline.start_ns, timeline.end_ns) == (START - SECOND * 15 // 10, START + SECOND * 115 // 10)
+    (series,) = timeline.panels[1].series  # what held before, the sample inside, and that one until the end
+    assert series.points == ((START - 60 * SECOND, 5), (START, 5), (timeline.end_ns, 5))
+
+
+def test_survivors_without_a_request_belong_to_that_of_their_epoch(tmp_path: Path) -> None:
+    rows = leaking_capture()
+    for row in rows["leak_evidence"]:
+        row["request_id"] = None
+    with CaptureTables(write_tables(tmp_path, rows)) as tables:
+        (suspect,) = read_report(tables).suspects
+    assert suspect.holders == (Holder("request 1", 2, 2 * MB), Holder("request 4", 2, 2 * MB))
+    assert suspect.attributes is not None
+    assert (suspect.attributes.leaking_total, suspect.attributes.other_total) == (2, 4)

@@ -83,3 +83,9 @@ def test_invisible_characters_are_spelled_out(hostile: str | None, shown: str) -
 def test_long_text_is_cut() -> None:
     assert text.tidy("x" * 1_000_000, 50) == "x" * 49 + "…"
     assert text.tidy_middle("a" * 100 + "b" * 100, 30) == "a" * 10 + "…" + "b" * 19
+
+
+def test_places() -> None:
+    assert text.place_text(rank=1, process_id=-8, device_index=0) == "rank 1, unnamed process 8, device 0"
+    assert text.place_text(process_id=426) == "process 426"
+    assert text.place_text() == ""
