@@ -86,18 +86,6 @@ class RootCauseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSettings:
-    """Joins of allocations with calls, ranges and requests."""
-
-    max_rows_per_allocation: int = _setting(
-        64,
-        "Rows a join may yield for each allocation before it fails instead of filling the disk.",
-        unit="count",
-        minimum=1,
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class SeriesSettings:
     """Series that are thinned for the report."""
 
@@ -115,7 +103,6 @@ class Config:
 
     leaks: LeakSettings = field(default_factory=LeakSettings)
     root_causes: RootCauseSettings = field(default_factory=RootCauseSettings)
-    links: LinkSettings = field(default_factory=LinkSettings)
     series: SeriesSettings = field(default_factory=SeriesSettings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

@@ -49,6 +49,14 @@ def test_the_defaults_obey_the_schema() -> None:
     jsonschema.validate(Config().to_dict(), config_schema())
 
 
+def test_every_setting_is_used() -> None:
+    folder = Path(__file__).resolve().parents[2] / "pipeline"
+    text = "".join(path.read_text() for path in folder.rglob("*") if path.suffix in (".py", ".sql"))
+    for name in sections():
+        for key in config_schema()["properties"][name]["properties"]:
+            assert key in text, f"{name}.{key} changes nothing"
+
+
 def test_every_setting_says_what_it_is() -> None:
     for name in sections():
         section = config_schema()["properties"][name]

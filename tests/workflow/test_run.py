@@ -31,6 +31,15 @@ def contents(out: Path) -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="module")
+def whole(leakpath: Leakpath, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What an undisturbed run of the tiny capture gives."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_tiny(folder / "tiny")
+    assert leakpath("run", folder / "tiny", "--out", folder / "out", "-q").returncode == 0
+    return contents(folder / "out")
+
+
 def test_from_capture_to_report(leakpath: Leakpath, tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = leakpath("run", tiny, "--out", out)
@@ -122,17 +131,16 @@ def processes_below(out: Path) -> list[str]:
 
 @pytest.mark.parametrize("stage", ["ingest: started", "analyze: started", "report: started"])
 def test_killed_and_started_again_gives_the_same(
-    leakpath: Leakpath, command: Path, tiny: Path, tmp_path: Path, stage: str
+    leakpath: Leakpath, command: Path, tiny: Path, tmp_path: Path, whole: dict[str, str], stage: str
 ) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    assert leakpath("run", tiny, "--out", whole, "-q").returncode == 0
+    out = tmp_path / "out"
     with start(command, "run", tiny, "--out", out) as process:
         wait_for(stage, process)
         process.kill()
-    assert contents(out) != contents(whole)
+    assert contents(out) != whole
     done = leakpath("run", tiny, "--out", out, "-q")
     assert done.returncode == 0, done.stderr
-    assert contents(out) == contents(whole)
+    assert contents(out) == whole
     assert processes_below(out) == []
     assert not list(out.rglob("*.partial"))
 
