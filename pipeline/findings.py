@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.abstaining import plural, reason_not_judged
 from pipeline.database import Database
+from schemas.config import LeakSettings
 
 Row = dict[str, Any]
 _SEVERITIES = ("critical", "warning", "info")
@@ -29,11 +31,6 @@ def bytes_text(value: float) -> str:
     return f"{value:.3g} TB"
 
 
-def plural(kind: str) -> str:
-    """The epoch kind in the plural: requests, range families."""
-    return kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
-
-
 def _evidence(*parts: tuple[str, str]) -> str:
     return json.dumps([{"table": table, "where": where} for table, where in parts])
 
@@ -42,6 +39,8 @@ def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
     who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
     kept = f"{suspect['retained_count']} {_LEVELS.get(suspect['level'], 'allocations')}, {bytes_text(suspect['retained_bytes'])}"
     epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
+    if not suspect["surviving_epochs_count"]:
+        epochs = f"kept over {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
     attribute = f", told apart by {suspect['attribute']}" if suspect["attribute"] else ""
     rate = f"; grows {bytes_text(suspect['growth_bytes_per_hour'])}/h" if suspect["growth_bytes_per_hour"] else ""
     number = suspect["suspect_id"]
@@ -71,24 +70,9 @@ def _context(row: Mapping[str, Any]) -> Row:
     }
 
 
-def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, Any]]) -> Row:
+def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, Any]], settings: LeakSettings) -> Row:
     """No growing suspect: say so, or say what kept the analysis from judging."""
-    [(allocations, judged)] = database.rows(
-        "SELECT count(*), count(*) FILTER (alloc_ts_ns IS NOT NULL AND level IN ('tensor', 'driver')) FROM allocations"
-    )
-    epochs = database.rows("SELECT epoch_kind, count(*) FROM epochs GROUP BY ALL ORDER BY 2 DESC")
-    reason = None
-    if not allocations:
-        reason = "no allocations were recorded: capture a memory snapshot, CUPTI records or driver calls"
-    elif not judged:
-        reason = (
-            "the allocator's state is known but not its history: call torch.cuda.memory._record_memory_history() "
-            "before the workload"
-        )
-    elif not epochs:
-        reason = "nothing repeats while allocations were recorded: add requests, steps or NVTX ranges to the capture"
-    open_groups = [s for s in suspects if s["verdict"] == "inconclusive" and s["epochs_count"]]
-    if reason:
+    if reason := reason_not_judged(database, settings):
         return {
             "finding_kind": "abstained",
             "severity": "info",
@@ -97,7 +81,8 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
             "advice": reason,
             "abstained_reason": reason,
         }
-    kind, count = epochs[0]
+    open_groups = [s for s in suspects if s["verdict"] == "inconclusive" and s["epochs_count"]]
+    kind, count = database.rows("SELECT epoch_kind, count(*) FROM epochs GROUP BY ALL ORDER BY 2 DESC, 1")[0]
     if open_groups and sum(s["retained_bytes"] for s in open_groups):
         kept = bytes_text(sum(s["retained_bytes"] for s in open_groups))
         return {
@@ -188,12 +173,15 @@ def _clocks(database: Database) -> list[Row]:
 
 
 def build_findings(
-    database: Database, suspects: Sequence[Mapping[str, Any]], causes: Sequence[Mapping[str, Any]]
+    database: Database,
+    suspects: Sequence[Mapping[str, Any]],
+    causes: Sequence[Mapping[str, Any]],
+    settings: LeakSettings,
 ) -> list[Row]:
     """Rows of `findings`: leaks by rank, contexts, losses and clocks, or that no leak was found."""
     advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
     leaks = [_leak(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
-    rows = leaks or [_verdict_without_leak(database, suspects)]
+    rows = leaks or [_verdict_without_leak(database, suspects, settings)]
     rows += [_context(row) for row in causes if row["root_cause"] == "cuda_context"]
     rows += _truncated(suspects) + _losses(database) + _clocks(database)
     order = {severity: place for place, severity in enumerate(_SEVERITIES)}

@@ -117,7 +117,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     cause_rows = root_cause_rows(suspects, causes, contexts)
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
-    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows))
+    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows, config.leaks))
 
 
 def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line: None) -> None:

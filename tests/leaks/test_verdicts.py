@@ -10,7 +10,7 @@ from schemas.config import LeakSettings
 from tests.leaks.histories import history
 
 SETTINGS = LeakSettings()
-EVERY = {epoch: 1 for epoch in range(20)}
+EVERY = dict.fromkeys(range(20), 1)
 
 
 def _perfect(count: int, total: int, p_value: float) -> Association:
@@ -38,12 +38,12 @@ def test_one_early_epoch_is_one_time() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_the_youngest_alone_are_bounded(limit: int) -> None:
-    assert judge(history(20, {epoch: 2 for epoch in range(20 - limit, 20)}), SETTINGS).verdict == "bounded"
+    assert judge(history(20, dict.fromkeys(range(20 - limit, 20), 2)), SETTINGS).verdict == "bounded"
 
 
 @pytest.mark.parametrize("limit", range(4, 11))
 def test_a_cache_up_to_half_the_epochs_is_bounded(limit: int) -> None:
-    kept = {epoch: 1 for epoch in range(20 - limit, 20)}
+    kept = dict.fromkeys(range(20 - limit, 20), 1)
     evicted = [(epoch, epoch + limit) for epoch in range(20 - limit)]
     found = judge(history(20, kept, evicted=evicted), SETTINGS)
     assert found.verdict == "bounded", found.reason
@@ -51,7 +51,7 @@ def test_a_cache_up_to_half_the_epochs_is_bounded(limit: int) -> None:
 
 @pytest.mark.parametrize("last", [2, 5, 9])
 def test_tables_of_the_first_epochs_are_bounded(last: int) -> None:
-    found = judge(history(20, {epoch: 1 for epoch in range(last + 1)}), SETTINGS)
+    found = judge(history(20, dict.fromkeys(range(last + 1), 1)), SETTINGS)
     assert (found.verdict, "levels off" in found.reason) == ("bounded", True)
 
 
@@ -106,13 +106,13 @@ def test_old_blocks_that_go_while_new_ones_stay_are_a_short_window() -> None:
 
 
 def test_windows_that_nothing_names_need_more() -> None:
-    kept = {epoch: 3 for epoch in (1, 5, 9, 13, 17)}
+    kept = dict.fromkeys((1, 5, 9, 13, 17), 3)
     assert judge(history(20, kept), SETTINGS).verdict == "growing"
     assert judge(history(20, kept), SETTINGS, is_named=False).verdict == "inconclusive"
 
 
 def test_growth_that_stopped_is_bounded() -> None:
-    kept = {epoch: 1 for epoch in range(0, 26)}
+    kept = dict.fromkeys(range(26), 1)
     found = judge(history(40, kept), SETTINGS)
     assert (found.verdict, "levels off" in found.reason) == ("bounded", True)
 

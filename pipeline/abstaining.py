@@ -1,0 +1,62 @@
+"""Why a capture can't be judged: what no suspect is worth when the evidence for one could not have been seen."""
+
+from __future__ import annotations
+
+from pipeline.database import Database
+from pipeline.leaks.levels import growth, load_levels
+from schemas.config import LeakSettings
+
+
+def plural(kind: str) -> str:
+    """The epoch kind in the plural: requests, range families."""
+    return kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
+
+
+def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
+    """What was missing and what to do about it, or None when the capture could be judged."""
+    [(allocations, judged)] = database.rows(
+        "SELECT count(*), count(*) FILTER (alloc_ts_ns IS NOT NULL AND level IN ('tensor', 'driver')) FROM allocations"
+    )
+    if not allocations:
+        return "no allocations were recorded: capture a memory snapshot, CUPTI records or driver calls"
+    if not judged:
+        return (
+            "the allocator's state is known but not its history: call torch.cuda.memory._record_memory_history() "
+            "before the workload"
+        )
+    epochs = database.rows(
+        "SELECT epoch_kind, max(epoch_count) FROM (SELECT process_id, epoch_kind, count(*) AS epoch_count FROM epochs"
+        " GROUP BY process_id, epoch_kind) GROUP BY epoch_kind ORDER BY 2 DESC, 1"
+    )
+    if not epochs:
+        return "nothing repeats while allocations were recorded: add requests, steps or NVTX ranges to the capture"
+    if lost := _lost_requests(database, settings):
+        return lost
+    kind, count = epochs[0]
+    if count < settings.min_epochs:
+        what = kind if count == 1 else plural(kind)
+        return f"only {count} {what} {'was' if count == 1 else 'were'} recorded, {settings.min_epochs} are needed"
+    return None
+
+
+def _lost_requests(database: Database, settings: LeakSettings) -> str | None:
+    """Requests that the recorded window missed, unless the allocator's level at each of them says that it is level."""
+    rows = database.rows(
+        "SELECT w.process_id, count(*) FILTER (s.start_ns < w.first_ns), count(*) FILTER (s.start_ns >= w.first_ns)"
+        " FROM judged_windows AS w JOIN request_spans AS s ON s.process_id = w.process_id OR s.process_id IS NULL"
+        " WHERE s.start_ns IS NOT NULL GROUP BY w.process_id ORDER BY 2 DESC, 1"
+    )
+    levels = load_levels(database)
+    for process, lost, inside in rows:
+        if lost < settings.min_epochs or inside >= settings.min_epochs:
+            continue
+        series = levels.get(process)
+        grown = growth(series.levels, series.prompt_tokens, series.attributes, settings) if series else None
+        if series and grown is None and len(series.levels) >= settings.min_epochs:
+            continue
+        rise = f", while the allocator's level rose by {grown.bytes:.0f} bytes" if grown else ""
+        return (
+            f"the allocation history holds {inside} of {lost + inside} requests, the rest was overwritten or not recorded"
+            f"{rise}: record with a larger max_entries"
+        )
+    return None
