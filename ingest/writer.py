@@ -14,10 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import OutputError
+from schemas.fields import Field
 from schemas.tables import Table
 
 Column: TypeAlias = "Sequence[Any] | np.ndarray[Any, Any] | pa.Array | pa.ChunkedArray"
 ROW_GROUP_ROWS = 256 * 1024
+_PLAIN = ("address", "segment_address", "correlation_id", "value", "frame_ids")
+
+
+def _is_delta(field: Field) -> bool:
+    """Columns that rise slowly: differences pack to a fraction, at half the cost of trying a dictionary first."""
+    return field.kind == "int64" and (field.name.endswith("_ns") or field.name in ("event_index", "allocation_id"))
 
 
 def output_error(error: OSError, path: Path) -> OutputError:
@@ -74,6 +81,8 @@ class ParquetFile:
                 compression=codec,
                 compression_level=1 if codec == "zstd" else None,
                 write_statistics=True,
+                use_dictionary=[f.name for f in table.fields if f.name not in _PLAIN and not _is_delta(f)],
+                column_encoding={f.name: "DELTA_BINARY_PACKED" for f in table.fields if _is_delta(f)},
                 store_schema=True,
             )
         except OSError as error:

@@ -249,7 +249,7 @@ _TABLES = (
     _table(
         "allocation_links",
         "core",
-        "one link of an allocation to something else",
+        "one link of an allocation to something else (tensors: those live at the end)",
         "allocation_id link link_method linked_id time_difference_ns",
         "allocation_id link linked_id",
     ),

@@ -1,7 +1,11 @@
--- Every join as a row: what an allocation was linked to, and on what grounds.
+-- Every join as a row: what an allocation was linked to, and on what grounds. Of tensors only those that live at the end:
+-- what a freed one was linked to stands in its own row of `allocations`.
+CREATE TEMP TABLE _shown AS
+SELECT allocation_id FROM numbered_lives WHERE level <> 'tensor' OR free_ts_ns IS NULL;
+
 CREATE TEMP TABLE allocation_links_made AS
 SELECT allocation_id, 'parent' AS link, 'address_and_time' AS link_method, parent_allocation_id::VARCHAR AS linked_id, time_difference_ns
-FROM allocation_parents
+FROM allocation_parents SEMI JOIN _shown USING (allocation_id)
 UNION ALL
 SELECT m.allocation_id, 'api_call', 'correlation_id', m.alloc_correlation_id::VARCHAR, min(m.alloc_ts_ns - c.start_ns)
 FROM allocations_made AS m
@@ -20,6 +24,6 @@ JOIN allocation_parents AS p ON p.parent_allocation_id = l.allocation_id
 JOIN numbered_lives AS s ON s.allocation_id = p.allocation_id AND s.level = 'segment'
 WHERE t.alloc_call_path_id IS NOT NULL
 UNION ALL
-SELECT allocation_id, 'range', range_method, range_id::VARCHAR, NULL FROM allocation_ranges WHERE range_id IS NOT NULL
+SELECT allocation_id, 'range', range_method, range_id::VARCHAR, NULL FROM allocation_ranges SEMI JOIN _shown USING (allocation_id) WHERE range_id IS NOT NULL
 UNION ALL
-SELECT allocation_id, 'request', request_method, request_id, NULL FROM allocation_ranges WHERE request_id IS NOT NULL;
+SELECT allocation_id, 'request', request_method, request_id, NULL FROM allocation_ranges SEMI JOIN _shown USING (allocation_id) WHERE request_id IS NOT NULL;

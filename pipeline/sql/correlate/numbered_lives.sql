@@ -17,8 +17,12 @@ SELECT 'driver', 3, source, process_id, device_index, address, generation, alloc
     alloc_correlation_id, free_correlation_id, alloc_call_path_id, free_call_path_id, life_id
 FROM driver_lives;
 
-CREATE TEMP TABLE numbered_lives AS
-SELECT * EXCLUDE (level_order), row_number() OVER (
+CREATE TEMP TABLE _numbers AS
+SELECT rowid AS life, row_number() OVER (
     ORDER BY level_order, process_id, device_index, alloc_ts_ns NULLS FIRST, address, generation, source
 ) AS allocation_id
 FROM _lives;
+
+CREATE TEMP TABLE numbered_lives AS
+SELECT l.* EXCLUDE (level_order), n.allocation_id
+FROM _lives AS l JOIN _numbers AS n ON n.life = l.rowid;

@@ -8,42 +8,45 @@ CREATE TEMP TABLE _file_order AS
 SELECT file_id, row_number() OVER (ORDER BY min(ts_ns) NULLS FIRST, file_id) AS place
 FROM memory_events WHERE level = 'tensor' GROUP BY file_id;
 
+CREATE TEMP TABLE _owners AS
+SELECT process_id, device_index, row_number() OVER (ORDER BY process_id, device_index) AS owner
+FROM memory_events WHERE level = 'tensor' GROUP BY process_id, device_index;
+
+-- What happened as a number (1 alloc, 2 free_requested, 3 free): text would make the windows twice as dear.
+CREATE TEMP TABLE _numbered_events AS
+SELECT w.owner, e.address, (o.place << 40) + e.event_index AS seq, e.ts_ns, e.size_bytes, e.stream_id, e.call_path_id,
+    (CASE e.action WHEN 'alloc' THEN 1 WHEN 'free_requested' THEN 2 ELSE 3 END)::TINYINT AS step
+FROM memory_events AS e
+JOIN _file_order AS o USING (file_id)
+JOIN _owners AS w ON w.process_id IS NOT DISTINCT FROM e.process_id AND w.device_index IS NOT DISTINCT FROM e.device_index
+WHERE e.level = 'tensor' AND e.action IN ('alloc', 'free_requested', 'free') AND e.address IS NOT NULL;
+
 CREATE TEMP TABLE _tensor_events AS
 SELECT
-    process_id, device_index, address, action, ts_ns, size_bytes, stream_id, call_path_id, seq,
-    lag(action) OVER events AS previous,
-    lead(action) OVER events AS action_1, lead(ts_ns) OVER events AS ts_1_ns, lead(call_path_id) OVER events AS path_1,
-    lead(action, 2) OVER events AS action_2, lead(ts_ns, 2) OVER events AS ts_2_ns
-FROM (
-    SELECT e.*, (o.place << 40) + e.event_index AS seq
-    FROM memory_events AS e JOIN _file_order AS o USING (file_id)
-    WHERE level = 'tensor' AND action IN ('alloc', 'free_requested', 'free') AND address IS NOT NULL
-)
-WINDOW events AS (PARTITION BY process_id, device_index, address ORDER BY seq);
+    *,
+    lag(step) OVER events AS step_before,
+    lead(step) OVER events AS step_1, lead(ts_ns) OVER events AS ts_1_ns, lead(call_path_id) OVER events AS path_1,
+    lead(step, 2) OVER events AS step_2, lead(ts_ns, 2) OVER events AS ts_2_ns
+FROM _numbered_events
+WINDOW events AS (PARTITION BY address, owner ORDER BY seq);
 
 -- A life takes at most two more events: the request to free, then the free.
 CREATE TEMP TABLE _tensor_lives AS
 SELECT
-    process_id, device_index, address, seq AS first_seq, size_bytes, stream_id,
-    action <> 'alloc' AS is_alloc_before_window,
-    CASE WHEN action = 'alloc' THEN ts_ns END AS alloc_ts_ns,
-    CASE WHEN action = 'alloc' THEN call_path_id END AS alloc_call_path_id,
+    owner, address, seq AS first_seq, size_bytes, stream_id,
+    step <> 1 AS is_alloc_before_window,
+    CASE WHEN step = 1 THEN ts_ns END AS alloc_ts_ns,
+    CASE WHEN step = 1 THEN call_path_id END AS alloc_call_path_id,
+    CASE WHEN step = 2 THEN ts_ns WHEN step = 1 AND step_1 = 2 THEN ts_1_ns END AS free_requested_ts_ns,
+    step = 3 OR coalesce(step_1 = 3, false) OR coalesce(step = 1 AND step_1 = 2 AND step_2 = 3, false) AS is_freed,
     CASE
-        WHEN action = 'free_requested' THEN ts_ns
-        WHEN action = 'alloc' AND action_1 = 'free_requested' THEN ts_1_ns
-    END AS free_requested_ts_ns,
-    action = 'free' OR coalesce(action_1 = 'free' AND action <> 'free', false)
-        OR coalesce(action = 'alloc' AND action_1 = 'free_requested' AND action_2 = 'free', false) AS is_freed,
-    CASE
-        WHEN action = 'free' THEN ts_ns
-        WHEN action_1 = 'free' THEN ts_1_ns
-        WHEN action = 'alloc' AND action_1 = 'free_requested' AND action_2 = 'free' THEN ts_2_ns
+        WHEN step = 3 THEN ts_ns
+        WHEN step_1 = 3 THEN ts_1_ns
+        WHEN step = 1 AND step_1 = 2 AND step_2 = 3 THEN ts_2_ns
     END AS free_ts_ns,
-    CASE WHEN action <> 'alloc' THEN call_path_id WHEN action_1 <> 'alloc' THEN path_1 END AS free_call_path_id
+    CASE WHEN step <> 1 THEN call_path_id WHEN step_1 <> 1 THEN path_1 END AS free_call_path_id
 FROM _tensor_events
-WHERE action = 'alloc'
-    OR (action = 'free_requested' AND previous IS DISTINCT FROM 'alloc')
-    OR (action = 'free' AND coalesce(previous = 'free', true));
+WHERE step = 1 OR (step = 2 AND step_before IS DISTINCT FROM 1) OR (step = 3 AND coalesce(step_before = 3, true));
 
 -- The dump decides what lives: its blocks in use, the last dump of each process.
 CREATE TEMP TABLE _dumped_blocks AS
@@ -62,7 +65,7 @@ SELECT process_id, device_index, max(ts_ns) AS end_ns FROM memory_events WHERE l
 
 CREATE TEMP TABLE _ended_lives AS
 SELECT
-    * EXCLUDE (next_seq, next_ts_ns),
+    l.* EXCLUDE (owner, next_seq, next_ts_ns), w.process_id, w.device_index,
     NOT is_freed AND next_seq IS NOT NULL AS is_free_inferred,
     CASE WHEN is_freed THEN free_ts_ns ELSE next_ts_ns END AS ended_ts_ns,
     is_freed OR next_seq IS NOT NULL AS is_ended
@@ -73,8 +76,9 @@ FROM (
         lead(first_seq) OVER address_lives AS next_seq,
         lead(coalesce(alloc_ts_ns, free_requested_ts_ns, free_ts_ns)) OVER address_lives AS next_ts_ns
     FROM _tensor_lives
-    WINDOW address_lives AS (PARTITION BY process_id, device_index, address ORDER BY first_seq)
-);
+    WINDOW address_lives AS (PARTITION BY address, owner ORDER BY first_seq)
+) AS l
+JOIN _owners AS w USING (owner);
 
 CREATE TEMP TABLE tensor_lives AS
 SELECT
