@@ -56,7 +56,8 @@ def _lost_requests(database: Database, settings: LeakSettings) -> str | None:
             continue
         rise = f", while the allocator's level rose by {grown.bytes:.0f} bytes" if grown else ""
         return (
-            f"the allocation history holds {inside} of {lost + inside} requests, the rest was overwritten or not recorded"
+            f"the allocation history holds {inside} of {lost + inside} requests, the rest was overwritten or not"
+            " recorded"
             f"{rise}: record with a larger max_entries"
         )
     return None

@@ -37,7 +37,8 @@ def _evidence(*parts: tuple[str, str]) -> str:
 
 def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
     who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
-    kept = f"{suspect['retained_count']} {_LEVELS.get(suspect['level'], 'allocations')}, {bytes_text(suspect['retained_bytes'])}"
+    what = _LEVELS.get(suspect["level"], "allocations")
+    kept = f"{suspect['retained_count']} {what}, {bytes_text(suspect['retained_bytes'])}"
     epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
     if not suspect["surviving_epochs_count"]:
         epochs = f"kept over {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
@@ -61,7 +62,8 @@ def _context(row: Mapping[str, Any]) -> Row:
         "severity": "warning",
         "confidence": row["confidence"],
         "bytes": row["bytes"],
-        "title": f"Process {row['process_id']} holds {bytes_text(row['bytes'])} of device {row['device_index']} and does nothing with it",
+        "title": f"Process {row['process_id']} holds {bytes_text(row['bytes'])} of device {row['device_index']}"
+        " and does nothing with it",
         "evidence": _evidence(
             ("root_causes", f"root_cause_id = {row['root_cause_id']}"),
             ("metrics", f"metric = 'process_memory_used_bytes' AND process_id = {row['process_id']}"),
@@ -88,7 +90,8 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
         return {
             "finding_kind": "no_leak",
             "severity": "info",
-            "title": f"No leak found over {count} {plural(kind)}; {len(open_groups)} groups ({kept}) could not be judged",
+            "title": f"No leak found over {count} {plural(kind)}; {len(open_groups)} groups ({kept})"
+            " could not be judged",
             "evidence": _evidence(("leak_suspects", "verdict = 'inconclusive'")),
             "advice": "Record more epochs to settle the rest.",
         }
@@ -110,7 +113,8 @@ def _truncated(suspects: Sequence[Mapping[str, Any]]) -> list[Row]:
             "finding_kind": "data_loss",
             "severity": "warning",
             "bytes": older,
-            "title": f"The allocation history is truncated: {bytes_text(older)} on call paths with survivors is older than its start",
+            "title": f"The allocation history is truncated: {bytes_text(older)} on call paths with survivors"
+            " is older than its start",
             "evidence": _evidence(("leak_suspects", "retained_bytes_high > retained_bytes_low")),
             "advice": "Record with a larger max_entries; what is kept is given as bounds meanwhile.",
         }
@@ -120,7 +124,8 @@ def _truncated(suspects: Sequence[Mapping[str, Any]]) -> list[Row]:
 def _losses(database: Database) -> list[Row]:
     rows = database.rows(
         "SELECT coalesce(f.path, d.stage), d.name, d.occurrence_count, d.detail FROM diagnostics AS d"
-        " LEFT JOIN capture_files AS f USING (file_id) WHERE d.severity <> 'info' ORDER BY d.occurrence_count DESC, 1, 2"
+        " LEFT JOIN capture_files AS f USING (file_id) WHERE d.severity <> 'info'"
+        " ORDER BY d.occurrence_count DESC, 1, 2"
     )
     found = [
         {
@@ -148,7 +153,8 @@ def _losses(database: Database) -> list[Row]:
 
 def _clocks(database: Database) -> list[Row]:
     rows = database.rows(
-        "SELECT f.path, a.method, a.clock_aligned, a.is_disagreement, a.check_difference_ns, a.file_id FROM clock_alignments AS a"
+        "SELECT f.path, a.method, a.clock_aligned, a.is_disagreement, a.check_difference_ns, a.file_id"
+        " FROM clock_alignments AS a"
         " JOIN capture_files AS f USING (file_id) WHERE NOT a.clock_aligned OR a.is_disagreement ORDER BY f.path"
     )
     found = []
@@ -156,7 +162,8 @@ def _clocks(database: Database) -> list[Row]:
         if not aligned:
             title = f"{path} could not be put on the capture's clock; nothing is joined to it by time"
         else:
-            title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {method.replace('_', ' ')} say; those were used"
+            others = method.replace("_", " ")
+            title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {others} say; those were used"
         found.append(
             {
                 "finding_kind": "clock",

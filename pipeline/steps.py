@@ -81,7 +81,8 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     for relation in ("judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
         database.run("leaks", relation)
     _publish(database, capture_dir, "epochs", "epochs_made")
-    for relation in ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs", "older_frees", "request_levels"):
+    judged = ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs", "older_frees", "request_levels")
+    for relation in judged:
         database.run("leaks", relation)
     paths = CallPathReader(database)
     paths.prefetch(row[0] for row in database.rows("SELECT DISTINCT path_key FROM survivor_groups"))

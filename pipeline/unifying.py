@@ -1,4 +1,4 @@
-"""Parts of a raw table to one file: times on the capture's clock, processes filled in, streamed in the declared order."""
+"""Parts of a raw table to one file: times on the capture's clock, processes filled in, in the declared order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -98,8 +99,8 @@ def _sorted_whole(table: Table, rows: pa.Table) -> pa.Table:
     once = _ONCE.get(table.name)
     if once is None:
         return rows
-    first = pc.not_equal(rows[once].combine_chunks()[1:], rows[once].combine_chunks()[:-1]) if rows.num_rows > 1 else []
-    return rows.filter(pa.array([True, *([] if rows.num_rows < 2 else first.to_pylist())]))
+    numbers = rows[once].to_numpy()
+    return rows.filter(pa.array(np.concatenate(([True], numbers[1:] != numbers[:-1]))))
 
 
 def unify(table: Table, files: Sequence[Path], path: Path, placement: Placement) -> int:

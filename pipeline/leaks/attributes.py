@@ -46,7 +46,7 @@ def _bucket(value: float) -> str:
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes of one request as text: status, model, kind, rank, length buckets (powers of two), and the log's own keys."""
+    """Attributes of one request as text: status, model, kind, rank, length buckets and the log's own keys."""
     found = {
         name: str(request[name])
         for name in ("status", "model", "request_kind", "rank")

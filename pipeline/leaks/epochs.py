@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from pipeline.database import Database
 from pipeline.leaks.attributes import request_attributes
 
 
-class Epochs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Epochs:
     """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes."""
 
     kind: str

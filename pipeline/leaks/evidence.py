@@ -13,7 +13,8 @@ from pipeline.leaks.suspects import Rated
 def assign_evidence(database: Database, rated: list[Rated]) -> None:
     """Create `leak_evidence_made`: every surviving allocation with the suspect that it belongs to."""
     database.connection.execute(
-        "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER, level VARCHAR,"
+        "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER,"
+        " level VARCHAR,"
         " memory_kind VARCHAR, path_key BIGINT, size_key BIGINT, epoch_index BIGINT)"
     )
     rows: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""Survivor groups of the database as plain data: one history a call path, sizes kept apart where they differ in fate."""
+"""Survivor groups as plain data: one history a call path, sizes kept apart where they differ in fate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class PathKey(NamedTuple):
     path_key: int
 
 
-class Survivors(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Survivors:
     """Allocations of one requested size from one epoch that live at the end. `epoch` None: from before the window."""
 
     size: int
@@ -81,7 +82,8 @@ def load_changes(database: Database) -> dict[PathKey, list[Change]]:
     """Rows of `path_epochs` by call path."""
     found: dict[PathKey, list[Change]] = defaultdict(list)
     for row in database.rows(
-        "SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index, allocated_bytes, freed_bytes,"
+        "SELECT process_id, device_index, level, memory_kind, path_key, size_key, epoch_index, allocated_bytes,"
+        " freed_bytes,"
         " evicted_count, evicted_age, lasting_count FROM path_epochs ORDER BY ALL"
     ):
         found[PathKey(*row[:5])].append(Change(*row[5:]))

@@ -24,8 +24,8 @@ def without_pools(group: Group, judgement: Judgement, with_segments: set[int | N
         return judgement
     return Judgement(
         "inconclusive",
-        f"grows, but all {group.total('count')} are whole multiples of 2 MiB as a caching allocator's segments are, and no "
-        "memory snapshot tells them apart: take one",
+        f"grows, but all {group.total('count')} are whole multiples of 2 MiB as a caching allocator's segments are,"
+        " and no memory snapshot tells them apart: take one",
         None,
         judgement.growth_bytes_per_epoch,
     )

@@ -77,7 +77,8 @@ def _kv_cache(
     by_shape = pairs and len(groups) <= GRAPH_PATHS and correlation is not None and correlation >= PROPORTIONAL
     if not (by_frames or by_shape):
         return None
-    for_it, against = [], []
+    for_it: list[str] = []
+    against: list[str] = []
     (for_it if by_frames else against).append(f"{share:.0%} of the bytes were allocated below a cache class's frames")
     (for_it if pairs else against).append(
         "tensors come in equal pairs (keys and values) in every leaking request"
@@ -94,9 +95,9 @@ def _kv_cache(
         "kv_cache",
         (len(for_it) + 1) / (len(for_it) + len(against) + 2),
         for_it,
-        "Find who still holds the finished requests' caches: the session store, scheduler or callback that is told of normal "
-        "ends only. Release the cache in a `finally`, on the path that leaking requests take.",
-        "Log the cache's owner at request end (gc.get_referrers in a debug build), then compare a capture with the fix.",
+        "Find who still holds the finished requests' caches: the session store, scheduler or callback that is told of"
+        " normal ends only. Release the cache in a `finally`, on the path that leaking requests take.",
+        "Log the cache's owner at request end (gc.get_referrers in a debug build), then compare with the fix.",
         against,
     )
 
@@ -118,7 +119,7 @@ def _autograd_graph(rated: Rated, paths: CallPathReader, settings: RootCauseSett
         f"{len(groups)} call paths below one root keep {rated.suspect.total('count')} tensors, all in the same epochs",
         f"they end in {len(leaves)} different functions, as a forward pass's saved tensors do",
     ]
-    against = []
+    against: list[str] = []
     (for_it if losses else against).append(
         f"{losses} of the call paths lead through a loss" if losses else "no call path leads through a loss"
     )
@@ -133,8 +134,8 @@ def _autograd_graph(rated: Rated, paths: CallPathReader, settings: RootCauseSett
         "autograd_graph",
         (len(for_it) + 1) / (len(for_it) + len(against) + 2),
         for_it,
-        "A tensor that still has its graph is stored, usually the loss: keep loss.item() or loss.detach(), or run the pass "
-        "under torch.no_grad().",
+        "A tensor that still has its graph is stored, usually the loss: keep loss.item() or loss.detach(), or run the"
+        " pass under torch.no_grad().",
         "Look for lists or metrics that grow by one tensor an epoch in the functions at the top of the leak path.",
         against,
     )
@@ -145,7 +146,7 @@ def _outside_allocator(rated: Rated, has_segments: bool) -> RootCause | None:
     if key.level != "driver" or key.memory_kind in ("pinned", "pageable"):
         return None
     for_it = [f"{rated.suspect.total('count')} driver allocations were never freed"]
-    against = []
+    against: list[str] = []
     if has_segments:
         for_it.append("no segment of the caching allocator lies in any of them")
     else:
@@ -157,8 +158,8 @@ def _outside_allocator(rated: Rated, has_segments: bool) -> RootCause | None:
         "outside_allocator",
         (len(for_it) + 1) / (len(for_it) + len(against) + 2),
         for_it,
-        "Memory taken from the driver directly, by a native extension or ctypes: torch.cuda.empty_cache() can't give it back. "
-        "Free it where the leak path allocates it.",
+        "Memory taken from the driver directly, by a native extension or ctypes: torch.cuda.empty_cache() can't give it"
+        " back. Free it where the leak path allocates it.",
         "Record eBPF stacks of cuMemAlloc and cuMemFree over the same requests.",
         against,
     )
@@ -188,7 +189,8 @@ def _unclassified(rated: Rated) -> RootCause:
         "unclassified",
         1 / 2,
         known,
-        "No rule names the holder: a list, a hook, a stored exception or a closure are the usual ones. Start at the leaf of the leak path.",
+        "No rule names the holder: a list, a hook, a stored exception or a closure are the usual ones."
+        " Start at the leaf of the leak path.",
         "Take gc.get_referrers of one of the leaked tensors in a debug run, or a snapshot with stacks='all'.",
     )
 

@@ -131,9 +131,9 @@ def root_cause_rows(
                 "no allocator or API activity of it was recorded",
             ],
             "evidence_against": [],
-            "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its CUDA context and "
+            "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its context and "
             "modules hold this memory even when idle.",
-            "next_measurement": f"Find what process {process} is (ps -p {process} -o args) and record it as well if it should be working.",
+            "next_measurement": f"Find what process {process} is (ps -p {process} -o args) and record it too if it should work.",
         }
         for process, device, samples, held in contexts
     ]

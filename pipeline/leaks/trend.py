@@ -18,7 +18,9 @@ def thinned(values: Series) -> Series:
     """At most MAX_POINTS of the values, evenly chosen, first and last kept."""
     if len(values) <= MAX_POINTS:
         return values
-    return values[np.unique(np.linspace(0, len(values) - 1, MAX_POINTS).round().astype(int))]
+    places = np.unique(np.linspace(0, len(values) - 1, MAX_POINTS).round().astype(np.int64))
+    chosen: Series = values[places]
+    return chosen
 
 
 def _score(values: Series) -> int:
@@ -26,7 +28,7 @@ def _score(values: Series) -> int:
 
 
 def rise_p_value(values: Series) -> float:
-    """One-sided Mann–Kendall p-value for a rise; exact by permutation up to EXACT_POINTS values, else with tie correction.
+    """One-sided Mann–Kendall p-value for a rise: exact up to EXACT_POINTS values, else with tie correction.
 
     Source: Mann 1945, Kendall 1975. A series without a rise gives 1.
     """

@@ -26,8 +26,8 @@ class PathHistory:
     """One call path over `epoch_count` epochs (arrays of that length, index is the epoch).
 
     `allocated_bytes`, `freed_bytes`, `evicted_count` (freed after two epochs or more) and `lasting_count` (allocated
-    then, and alive two epochs later) are of all its allocations; `survivors` maps an epoch to the count that lives at the end. Index -1 of the
-    arrays' epochs (before the first) is summed in `before_bytes`. `older_freed_count` are blocks of these sizes from
+    then, and alive two epochs later) are of all its allocations; `survivors` maps an epoch to the count that lives at
+    the end, `before_bytes` is what was live before the first epoch. `older_freed_count` are blocks of these sizes from
     before the window, call path unknown, that were given back late in it.
     """
 
@@ -43,7 +43,7 @@ class PathHistory:
     older_freed_count: int = 0
 
     def is_size_classes(self) -> bool:
-        """Whether survivors are one block of each of several power-of-two sizes, as a caching pool keeps (pinned memory)."""
+        """Whether survivors are one block of each of several power-of-two sizes, as a caching pool keeps."""
         return len(self.sizes) >= 3 and all(n == 1 and size & (size - 1) == 0 for size, n in self.sizes.items())
 
     def live_bytes(self) -> NDArray[np.float64]:
@@ -129,7 +129,7 @@ def judge(
     if history.older_freed_count >= EVICTION_SHARE * count:
         return Judgement(
             "inconclusive",
-            f"{history.older_freed_count} blocks of these sizes from before the recorded window were given back late in it"
+            f"{history.older_freed_count} blocks of these sizes from before the window were given back late in it"
             f" and {count} kept: the window is too short to tell a cache from a leak",
         )
     slope = theil_sen(live)
