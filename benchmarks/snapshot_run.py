@@ -85,9 +85,8 @@ def main() -> int:
     base = best["unpickling alone"].seconds
     for side, cost in best.items():
         peak = max(c.peak_mb for c in costs[side])
-        print(
-            f"{side:18} {cost.seconds:6.2f} s  {cost.cpu_seconds:6.2f} CPU s  {peak:5.0f} MB  × {cost.seconds / base:.2f}"
-        )
+        ratio = cost.seconds / base
+        print(f"{side:18} {cost.seconds:6.2f} s  {cost.cpu_seconds:6.2f} CPU s  {peak:5.0f} MB  × {ratio:.2f}")
     peak = max(cost.peak_mb for found in costs.values() for cost in found)
     within = (
         best["ingest to Parquet"].seconds <= arguments.max_ingest * base

@@ -97,6 +97,26 @@ def suspect_rows(
     return rows
 
 
+def _context_row(process: int, device: int, samples: int, held: int) -> Row:
+    return {
+        "suspect_id": None,
+        "root_cause": "cuda_context",
+        "confidence": (samples + 1) / (samples + 2),
+        "process_id": process,
+        "device_index": device,
+        "bytes": held,
+        "evidence_for": [
+            f"process {process} held {held} bytes, level over the later half of {samples} samples",
+            "no allocator or API activity of it was recorded in that time",
+        ],
+        "evidence_against": [],
+        "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its CUDA context"
+        " and modules hold this memory even when idle.",
+        "next_measurement": f"Find what process {process} is (ps -p {process} -o args), and record it as well if it"
+        " should be working.",
+    }
+
+
 def root_cause_rows(
     suspects: Sequence[Row], causes: Mapping[int, Sequence[RootCause]], contexts: Sequence[tuple[Any, ...]]
 ) -> list[Row]:
@@ -118,23 +138,5 @@ def root_cause_rows(
             }
             for cause in causes.get(suspect["suspect_id"], ())
         ]
-    rows += [
-        {
-            "suspect_id": None,
-            "root_cause": "cuda_context",
-            "confidence": (samples + 1) / (samples + 2),
-            "process_id": process,
-            "device_index": device,
-            "bytes": held,
-            "evidence_for": [
-                f"process {process} held {held} bytes, level over the later half of {samples} samples",
-                "no allocator or API activity of it was recorded",
-            ],
-            "evidence_against": [],
-            "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its context and "
-            "modules hold this memory even when idle.",
-            "next_measurement": f"Find what process {process} is (ps -p {process} -o args) and record it too if it should work.",
-        }
-        for process, device, samples, held in contexts
-    ]
+    rows += [_context_row(*context) for context in contexts]
     return [{"root_cause_id": number} | row for number, row in enumerate(rows)]
