@@ -16,6 +16,7 @@ from ingest.writer import ParquetFile
 from schemas.tables import TABLES, Table
 
 MEMORY_LIMIT = "900MB"
+TEMP_LIMIT = "32GB"
 BATCH_ROWS = 128 * 1024
 
 _SQL_TYPES = {
@@ -48,6 +49,7 @@ class Database:
         config: dict[str, Any] = {
             "memory_limit": MEMORY_LIMIT,
             "temp_directory": str(temp),
+            "max_temp_directory_size": TEMP_LIMIT,
             "preserve_insertion_order": False,
         }
         if threads:
@@ -80,7 +82,10 @@ class Database:
         try:
             self.connection.execute(sql_text(area, relation))
         except duckdb.OutOfMemoryException as error:
-            raise LeakpathError(f"{area}/{relation}.sql needs more than {MEMORY_LIMIT}: {error}") from error
+            raise LeakpathError(
+                f"{area}/{relation}.sql yields more rows than {MEMORY_LIMIT} of memory and {TEMP_LIMIT} of disk hold",
+                todo="leave the largest file out of the capture, or record less",
+            ) from error
         except duckdb.IOException as error:
             raise OutputError(str(error).splitlines()[0], where="temporary folder", todo="free some space") from error
         for (name,) in self.rows(
