@@ -25,7 +25,7 @@ _LEVELS = {"tensor": "tensors", "driver": "driver allocations", "host": "host al
 def bytes_text(value: float) -> str:
     """Bytes as people write them: 14.5 MB (decimal, three digits)."""
     for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 1000:
+        if abs(value) < 999.5:  # what three digits round to 1000 is one of the next unit
             return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
         value /= 1000
     return f"{value:.3g} TB"
@@ -37,8 +37,8 @@ def _evidence(*parts: tuple[str, str]) -> str:
 
 def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
     who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
-    what = _LEVELS.get(suspect["level"], "allocations")
-    kept = f"{suspect['retained_count']} {what}, {bytes_text(suspect['retained_bytes'])}"
+    count, what = suspect["retained_count"], _LEVELS.get(suspect["level"], "allocations")
+    kept = f"{count} {what[:-1] if count == 1 else what}, {bytes_text(suspect['retained_bytes'])}"
     epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
     if not suspect["surviving_epochs_count"]:
         epochs = f"kept over {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
@@ -87,11 +87,11 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
     kind, count = database.rows("SELECT epoch_kind, count(*) FROM epochs GROUP BY ALL ORDER BY 2 DESC, 1")[0]
     if open_groups and sum(s["retained_bytes"] for s in open_groups):
         kept = bytes_text(sum(s["retained_bytes"] for s in open_groups))
+        groups = f"{len(open_groups)} group{'s' if len(open_groups) > 1 else ''} ({kept})"
         return {
             "finding_kind": "no_leak",
             "severity": "info",
-            "title": f"No leak found over {count} {plural(kind)}; {len(open_groups)} groups ({kept})"
-            " could not be judged",
+            "title": f"No leak found over {count} {plural(kind)}; {groups} could not be judged",
             "evidence": _evidence(("leak_suspects", "verdict = 'inconclusive'")),
             "advice": "Record more epochs to settle the rest.",
         }
