@@ -119,15 +119,16 @@ def _young(group: Group, epochs: Epochs, settings: LeakSettings) -> _Young | Non
     """
     if group.history is None or not group.history.oldest_eviction:
         return None
-    oldest = group.history.oldest_eviction
-    old = range(max(0, epochs.count - 1 - oldest))
-    found = associations(old, group.epochs & set(old), epochs.attributes)
-    if not found or not found[0].is_perfect or found[0].p_value >= settings.attribute_max_p_value:
-        return None
-    name, _, value = found[0].attribute.partition("=")
-    young = {e for e in group.epochs - set(old) if epochs.attributes.get(e, {}).get(name) != value}
-    reason = f"no older than {oldest} epochs, at which others were given back yet, and without {found[0].attribute}"
-    return _Young(young, Judgement("bounded", reason, succession(len(old), len(old)))) if young else None
+    # What is held now may be older than anything evicted yet, when few requests have pushed it since.
+    for oldest in (group.history.oldest_eviction, 2 * group.history.oldest_eviction):
+        old = range(max(0, epochs.count - 1 - oldest))
+        found = associations(old, group.epochs & set(old), epochs.attributes)
+        if found and found[0].is_perfect and found[0].p_value < settings.attribute_max_p_value:
+            name, _, value = found[0].attribute.partition("=")
+            young = {e for e in group.epochs - set(old) if epochs.attributes.get(e, {}).get(name) != value}
+            reason = f"no older than {oldest} epochs, by when others were given back, and without {found[0].attribute}"
+            return _Young(young, Judgement("bounded", reason, succession(len(old), len(old)))) if young else None
+    return None
 
 
 def _best(epochs: Epochs, leaking: set[int]) -> Association | None:

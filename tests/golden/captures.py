@@ -47,9 +47,8 @@ def truth(name: str) -> dict[str, Any]:
 def snapshot(name: str) -> dict[str, Any]:
     """The recording's own snapshot, by Python's unpickler (the file is this project's own)."""
     [path] = (ROOT / name).glob("snapshot.pickle*")
-    opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-    with opened as file:
-        found: dict[str, Any] = pickle.load(file)  # noqa: S301
+    data = path.read_bytes()
+    found: dict[str, Any] = pickle.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     return found
 
 
