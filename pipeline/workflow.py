@@ -65,9 +65,11 @@ def snakemake_command(out: Path, cores: int | None, profile: str) -> list[str]:
     ]
 
 
-def _environment() -> dict[str, str]:
+def _environment(out: Path) -> dict[str, str]:
     scripts = sysconfig.get_path("scripts")
     environment = os.environ | {
+        # Snakemake caches sources below the home folder, which a service's user may not have.
+        "XDG_CACHE_HOME": str(out / STATE / "cache"),
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
         VARIABLE: lifeline(),
     }
@@ -95,7 +97,7 @@ def run_snakemake(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=_environment(),
+            env=_environment(out),
             pass_fds=(lock,),
             start_new_session=True,
         )

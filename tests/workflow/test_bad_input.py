@@ -155,6 +155,14 @@ def test_a_full_disk(leakpath: Leakpath, tiny: Path, small_disk: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("small_disk", [64], indirect=True)
+def test_a_disk_that_only_reads(leakpath: Leakpath, tiny: Path, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    line = one_line(leakpath("run", tiny, "--out", small_disk / "out"), 4)
+    assert "Read-only file system" in line
+    assert str(small_disk / "out") in line
+
+
 def test_what_is_damaged_is_told_and_the_rest_is_used(leakpath: Leakpath, tiny: Path, tmp_path: Path) -> None:
     (tiny / "unknown.bin").write_bytes(os.urandom(64))
     with (tiny / "requests.jsonl").open("a") as file:

@@ -36,7 +36,8 @@ def whole(leakpath: Leakpath, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """What an undisturbed run of the tiny capture gives."""
     folder = tmp_path_factory.mktemp("whole")
     write_tiny(folder / "tiny")
-    assert leakpath("run", folder / "tiny", "--out", folder / "out", "-q").returncode == 0
+    done = leakpath("run", folder / "tiny", "--out", folder / "out", "-q", env={"HOME": "/nonexistent"})
+    assert done.returncode == 0, done.stderr
     return contents(folder / "out")
 
 
