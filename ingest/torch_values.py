@@ -40,14 +40,15 @@ def column(events: Sequence[dict[str, Any]], key: str) -> list[Any]:
 def integers(sink: Sink, values: list[Any], limits: Limits = INT64, kind: pa.DataType | None = None) -> pa.Array:
     """Arrow integers (int64 unless said); what is no whole number within limits becomes null and is counted."""
     kind = kind or pa.int64()
-    try:
-        array = pa.array(values, type=kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
-    else:
-        smallest, largest = pc.min_max(array).values()
-        if not smallest.is_valid or (limits[0] <= smallest.as_py() and largest.as_py() <= limits[1]):
-            return array
+    if set(map(type, values)) <= {int, type(None)}:  # Arrow's refusal would print the value, however nested it is
+        try:
+            array = pa.array(values, type=kind)
+        except (pa.ArrowException, OverflowError):
+            pass
+        else:
+            smallest, largest = pc.min_max(array).values()
+            if not smallest.is_valid or (limits[0] <= smallest.as_py() and largest.as_py() <= limits[1]):
+                return array
     good = [value if is_integer(value, limits) else None for value in values]
     lost = [value for value, kept in zip(values, good, strict=True) if kept is None and value is not None]
     numbers = sum(type(value) is int for value in lost)
