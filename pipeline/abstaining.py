@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pipeline.database import Database
 from pipeline.leaks.levels import growth, load_levels
 from schemas.config import LeakSettings
@@ -30,34 +32,48 @@ def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
     )
     if not epochs:
         return "nothing repeats while allocations were recorded: add requests, steps or NVTX ranges to the capture"
-    if lost := _lost_requests(database, settings):
-        return lost
+    missed = _missed(database, settings)
+    if missed and not missed.is_level:
+        rise = f", while the allocator's level rose by {missed.rise_bytes:.0f} bytes" if missed.rise_bytes else ""
+        return (
+            f"the allocation history holds {missed.inside} of {missed.total} requests, the rest was overwritten or not"
+            f" recorded{rise}: record with a larger max_entries"
+        )
     kind, count = epochs[0]
-    if count < settings.min_epochs:
+    if count < settings.min_epochs and not missed:
         what = kind if count == 1 else plural(kind)
         return f"only {count} {what} {'was' if count == 1 else 'were'} recorded, {settings.min_epochs} are needed"
     return None
 
 
-def _lost_requests(database: Database, settings: LeakSettings) -> str | None:
-    """Requests that the recorded window missed, unless the allocator's level at each of them says that it is level."""
+def level_requests(database: Database, settings: LeakSettings) -> int | None:
+    """Requests over which the allocator's level is known not to rise, where the recorded window missed them."""
+    missed = _missed(database, settings)
+    return missed.total if missed and missed.is_level else None
+
+
+class _Missed(NamedTuple):
+    """A process whose recorded window holds too few requests, and what its allocator's level did meanwhile."""
+
+    total: int
+    inside: int
+    is_level: bool
+    rise_bytes: float | None
+
+
+def _missed(database: Database, settings: LeakSettings) -> _Missed | None:
     rows = database.rows(
         "SELECT w.process_id, count(*) FILTER (s.start_ns < w.first_ns), count(*) FILTER (s.start_ns >= w.first_ns)"
         " FROM judged_windows AS w JOIN request_spans AS s ON s.process_id = w.process_id OR s.process_id IS NULL"
         " WHERE s.start_ns IS NOT NULL GROUP BY w.process_id ORDER BY 2 DESC, 1"
     )
     levels = load_levels(database)
+    found = []
     for process, lost, inside in rows:
-        if lost < settings.min_epochs or inside >= settings.min_epochs:
-            continue
-        series = levels.get(process)
-        grown = growth(series.levels, series.prompt_tokens, series.attributes, settings) if series else None
-        if series and grown is None and len(series.levels) >= settings.min_epochs:
-            continue
-        rise = f", while the allocator's level rose by {grown.bytes:.0f} bytes" if grown else ""
-        return (
-            f"the allocation history holds {inside} of {lost + inside} requests, the rest was overwritten or not"
-            " recorded"
-            f"{rise}: record with a larger max_entries"
-        )
-    return None
+        if lost >= settings.min_epochs > inside:
+            series = levels.get(process)
+            known = series if series and len(series.levels) >= settings.min_epochs else None
+            grown = growth(known.levels, known.prompt_tokens, known.attributes, settings) if known else None
+            is_level = known is not None and grown is None
+            found.append(_Missed(lost + inside, inside, is_level, grown.bytes if grown else None))
+    return min(found, key=lambda missed: missed.is_level, default=None)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.abstaining import plural, reason_not_judged
+from pipeline.abstaining import level_requests, plural, reason_not_judged
 from pipeline.database import Database
 from schemas.config import LeakSettings
 
@@ -85,6 +85,14 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
         }
     open_groups = [s for s in suspects if s["verdict"] == "inconclusive" and s["epochs_count"]]
     kind, count = database.rows("SELECT epoch_kind, count(*) FROM epochs GROUP BY ALL ORDER BY 2 DESC, 1")[0]
+    if level := level_requests(database, settings):
+        over = f"the allocator's level does not rise over {level} requests, most of them before the recorded window"
+        return {
+            "finding_kind": "no_leak",
+            "severity": "info",
+            "title": f"No leak found: {over}",
+            "evidence": _evidence(("tokens", "device_allocated_bytes IS NOT NULL"), ("leak_suspects", "true")),
+        }
     if open_groups and sum(s["retained_bytes"] for s in open_groups):
         kept = bytes_text(sum(s["retained_bytes"] for s in open_groups))
         groups = f"{len(open_groups)} group{'s' if len(open_groups) > 1 else ''} ({kept})"
@@ -114,7 +122,7 @@ def _truncated(suspects: Sequence[Mapping[str, Any]]) -> list[Row]:
             "severity": "warning",
             "bytes": older,
             "title": f"The allocation history is truncated: {bytes_text(older)} on call paths with survivors"
-            " is older than its start",
+            " may be older than its start",
             "evidence": _evidence(("leak_suspects", "retained_bytes_high > retained_bytes_low")),
             "advice": "Record with a larger max_entries; what is kept is given as bounds meanwhile.",
         }

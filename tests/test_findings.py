@@ -169,6 +169,8 @@ def test_requests_that_the_window_missed(tokens: list[Row], kind: str, tmp_path:
     if kind == "abstained":
         assert "holds 0 of 18 requests" in first["abstained_reason"]
         assert ("rose by" in first["abstained_reason"]) is bool(tokens)
+    else:
+        assert "does not rise over 18 requests" in first["title"]
 
 
 def test_idle_contexts_losses_and_clocks(tmp_path: Path) -> None:
