@@ -48,7 +48,7 @@ def read_verdict(
     unsure = [group for group in let_go if group.verdict == "inconclusive"]
     if abstained or (unsure and not any(f.kind == "no_leak" for f in findings)):
         reason = (abstained.abstained_reason or abstained.title) if abstained else unsure[0].reason
-        return Verdict("unknown", "Could not tell whether memory leaks.", reason)
+        return Verdict("unknown", "Could not tell whether memory leaks.", reason[:1].upper() + reason[1:])
     none = next((f for f in findings if f.kind == "no_leak"), None)
     groups = len(let_go) + (let_go_rest.group_count if let_go_rest else 0)
     looked_at = f"{plural(groups, 'group')} of survivors looked at and let go." if groups else "Nothing survived."

@@ -55,7 +55,7 @@ def test_all_let_go(tmp_path: Path) -> None:
 
 def test_inconclusive_groups_are_not_a_clean_bill(tmp_path: Path) -> None:
     verdict = verdict_of(tmp_path, {"leak_suspects": [BOUNDED, UNSURE]})
-    assert (verdict.tone, verdict.detail) == ("unknown", "only 2 epochs")
+    assert (verdict.tone, verdict.detail) == ("unknown", "Only 2 epochs")
 
 
 def test_the_analysis_has_the_last_word_on_no_leak(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_held_context_is_louder_than_no_leak(tmp_path: Path) -> None:
 
 def test_abstained(tmp_path: Path) -> None:
     verdict = verdict_of(tmp_path, {"leak_suspects": [], "findings": [ABSTAINED]})
-    assert (verdict.tone, verdict.detail) == ("unknown", "no events")
+    assert (verdict.tone, verdict.detail) == ("unknown", "No events")
 
 
 def test_the_attribute_is_claimed_only_as_far_as_it_holds(tmp_path: Path) -> None:
