@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.database import Database
-from pipeline.leaks.levels import growth, load_levels
+from pipeline.leaks.levels import growth, is_level, load_levels
 from schemas.config import LeakSettings
 
 
@@ -72,8 +72,7 @@ def _missed(database: Database, settings: LeakSettings) -> _Missed | None:
     for process, lost, inside in rows:
         if lost >= settings.min_epochs > inside:
             series = levels.get(process)
-            known = series if series and len(series.levels) >= settings.min_epochs else None
-            grown = growth(known.levels, known.prompt_tokens, known.attributes, settings) if known else None
-            is_level = known is not None and grown is None
-            found.append(_Missed(lost + inside, inside, is_level, grown.bytes if grown else None))
+            grown = growth(series.levels, series.prompt_tokens, series.attributes, settings) if series else None
+            level = series is not None and is_level(series.levels, series.prompt_tokens, settings)
+            found.append(_Missed(lost + inside, inside, level, grown.bytes if grown else None))
     return min(found, key=lambda missed: missed.is_level, default=None)

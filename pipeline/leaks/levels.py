@@ -15,6 +15,7 @@ from schemas.config import LeakSettings
 
 CLEAR_OF_NOISE = 2.0
 STEADY_SHARE = 0.5
+LEVEL_P_VALUE = 0.1
 
 
 @dataclass(slots=True)
@@ -119,3 +120,16 @@ def growth(
         return None
     known = found[0] if found and found[0].p_value < settings.attribute_max_p_value else None
     return Growth(len(levels), rise, noise, slope, p, late_p, leaking, known)
+
+
+def is_level(levels: Sequence[int], tokens: Sequence[int | None], settings: LeakSettings) -> bool:
+    """Whether the levels are known not to rise: not by more than they fell, in the later half, nor by its trend.
+
+    Not the opposite of `growth`: few requests may show neither.
+    """
+    if len(levels) < settings.min_epochs:
+        return False
+    series = without_own_share(np.array(levels, dtype=np.float64), tokens)
+    late = series[len(series) // 2 :]
+    noise = float((np.maximum.accumulate(series) - series).max())
+    return bool(late[-1] - late[0] <= noise) and rise_p_value(late) > LEVEL_P_VALUE

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.leaks.levels import Growth, growth, without_own_share
+from pipeline.leaks.levels import Growth, growth, is_level, without_own_share
 from schemas.config import LeakSettings
 
 SETTINGS = LeakSettings()
@@ -71,3 +71,19 @@ def test_a_requests_own_share_is_taken_off() -> None:
 def test_levels_are_left_alone_where_lengths_say_nothing(tokens: list[int | None]) -> None:
     levels = np.array([5.0, 1.0, 4.0, 2.0, 6.0, 3.0])
     assert without_own_share(levels, tokens).tolist() == levels.tolist()
+
+
+def test_level_noise_is_mostly_level_and_a_leak_never_is() -> None:
+    seeds = range(60)
+    noise = [is_level(*_served(seed, 40, [4096 * (-1) ** i for i in range(40)]), SETTINGS) for seed in seeds]
+    leaks = [is_level(*_served(seed, 40, [MIB // 4] * 40), SETTINGS) for seed in seeds]
+    assert sum(noise) > 0.7 * len(seeds)
+    assert not any(leaks)
+
+
+def test_one_leak_of_few_requests_is_neither_growth_nor_level() -> None:
+    levels, tokens = [MIB, MIB, MIB, MIB, MIB, 2 * MIB], [64] * 6
+    assert growth(levels, tokens, {}, SETTINGS) is None
+    assert not is_level(levels, tokens, SETTINGS)
+    assert not is_level([MIB] * 3, [64] * 3, SETTINGS)
+    assert is_level([MIB] * 6, [64] * 6, SETTINGS)
