@@ -139,7 +139,7 @@ def _losses(database: Database) -> list[Row]:
         {
             "finding_kind": "data_loss",
             "severity": "warning",
-            "title": f"{path}: {count} × {name.replace('_', ' ')}" + (f" ({detail})" if detail else ""),
+            "title": f"{path}: {count:,} × {name.replace('_', ' ')}" + (f" ({detail})" if detail else ""),
             "evidence": _evidence(("diagnostics", f"name = '{name}'")),
             "advice": "Numbers from this file may be too low.",
         }
