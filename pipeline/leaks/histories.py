@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.database import Database
+from pipeline.leaks.older_frees import freed_like
 from pipeline.leaks.verdicts import PathHistory
 
 BEFORE_EPOCHS = -1
@@ -87,16 +88,6 @@ def load_changes(database: Database) -> dict[PathKey, list[Change]]:
         " evicted_count, evicted_age, lasting_count FROM path_epochs ORDER BY ALL"
     ):
         found[PathKey(*row[:5])].append(Change(*row[5:]))
-    return dict(found)
-
-
-def load_older_frees(database: Database) -> dict[tuple[object, ...], dict[int, int]]:
-    """What was given back late from before the window: count by size, by process, device, level and memory kind."""
-    found: dict[tuple[object, ...], dict[int, int]] = defaultdict(dict)
-    for *place, size, count in database.rows(
-        "SELECT process_id, device_index, level, memory_kind, size_key, freed_count FROM older_frees"
-    ):
-        found[tuple(place)][size] = count
     return dict(found)
 
 
@@ -181,8 +172,12 @@ class PathGroups:
         self, group: Sequence[Survivors], changes: Iterable[Change], excluded: Sequence[Survivors]
     ) -> PathHistory:
         history = build_history(group, changes, excluded, self._epoch_count)
-        low, high = min(history.sizes), max(history.sizes)
-        history.older_freed_count = sum(n for size, n in self._older_frees.items() if low <= size <= high)
+        kept = Counter[int]()
+        for s in self._regular:
+            kept[s.size] += s.count
+        history.older_freed_count = freed_like(
+            self._older_frees, history.sizes, kept or history.sizes, len(history.survivors)
+        )
         return history
 
     def set_apart(self) -> list[Group]:

@@ -11,9 +11,10 @@ import numpy as np
 from pipeline.database import Database
 from pipeline.leaks.attributes import Association, associations
 from pipeline.leaks.epochs import NO_EPOCHS, Epochs, load_epochs
-from pipeline.leaks.histories import Group, PathGroups, load_changes, load_older_frees, load_survivors
+from pipeline.leaks.histories import Group, PathGroups, load_changes, load_survivors
 from pipeline.leaks.levels import load_levels
 from pipeline.leaks.merging import Judged, Suspect, merge
+from pipeline.leaks.older_frees import load_older_frees
 from pipeline.leaks.overwritten import Explained, explain_overwritten
 from pipeline.leaks.pools import processes_with_segments, without_pools
 from pipeline.leaks.trend import theil_sen

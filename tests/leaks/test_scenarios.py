@@ -1,4 +1,4 @@
-"""Generated histories of known truth through the whole analysis: leaks found with exactly what was planted, no others."""
+"""Generated histories of known truth through the whole analysis: what was planted is found, and nothing else."""
 
 from __future__ import annotations
 
