@@ -84,7 +84,7 @@ def cli_page() -> str:
     """docs/cli.md from the commands' own help."""
     lines = ["# Commands\n"]
     for path, command in _commands(cli, ("leakpath",)):
-        context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
+        context = click.Context(command, info_name=" ".join(path), terminal_width=100, **cli.context_settings)
         heading = f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n"
         lines += [heading, "```text", command.get_help(context).rstrip(), "```\n"]
     return NOTE + "\n".join(lines)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
-import sys
 import tempfile
 import traceback
 from pathlib import Path
@@ -65,10 +63,6 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output went away (`| head`): nothing to say, and nothing left to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     text, code = describe(error)
     text = printable(text)
     if is_events():
