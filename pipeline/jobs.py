@@ -39,6 +39,10 @@ class Job:
     def label(self) -> str:
         return f"{self.capture}: {self.stage}" if self.capture else self.stage
 
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "failed")
+
     def read(self) -> Iterable[tuple[str, str]]:
         """What the job said since the last call, as (kind, text); kinds: start, message, done, error."""
         try:

@@ -28,7 +28,7 @@ class LiveView:
     def update(self) -> None:
         """Read the jobs' logs and show what is new."""
         for job in self._jobs:
-            for kind, text in job.read():
+            for kind, text in () if job.is_over else job.read():
                 if not self._quiet:
                     self._show(job, kind, text)
         if self._terminal and not self._quiet and time.monotonic() - self._drawn_at > _REDRAW_S:
