@@ -15,7 +15,7 @@ from typing import Any
 from tests.ingest.torch_reading import CAPTURES, plain
 
 HOUR_NS = 3_600_000_000_000
-_KEPT = {"_HEADER", "MEMORY2", "MEMORY_POOL", "CONTEXT", "DEVICE", "MARKER", "MARKER_DATA", "EXTERNAL_CORRELATION"}
+_KEPT = {"_HEADER", "MEMORY2", "MEMORY_POOL", "CONTEXT", "DEVICE", "MARKER", "MARKER_DATA"}
 
 
 def copy_small(name: str, folder: Path) -> None:
@@ -33,7 +33,8 @@ def copy_small(name: str, folder: Path) -> None:
             kept = [
                 line
                 for line, r in zip(lines, records, strict=True)
-                if r["kind"] in _KEPT or (r["kind"] in ("RUNTIME", "DRIVER") and r.get("correlation_id") in made)
+                if r["kind"] in _KEPT
+                or (r["kind"] in ("RUNTIME", "DRIVER", "EXTERNAL_CORRELATION") and r.get("correlation_id") in made)
             ]
             (folder / "cupti.jsonl").write_text("\n".join(kept) + "\n")
         elif path.name.endswith(".gz"):

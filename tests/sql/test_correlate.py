@@ -1,0 +1,311 @@
+"""Ranges, requests, parents and calls of allocations, one case a screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.database import Database
+from tests.sql.support import assert_rows, run, tables
+
+LIFETIMES = ("tensor_lives", "segment_lives", "driver_sightings", "seen_twice", "driver_lives")
+CORRELATE = (
+    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline", "request_timeline",
+    "numbered_lives", "allocation_ranges", "allocation_parents", "allocations_made", "allocation_links_made",
+)  # fmt: skip
+
+
+def _correlated(tmp_path: Path, **rows: str) -> Database:
+    database = tables(tmp_path, **rows)
+    run(database, "lifetimes", *LIFETIMES)
+    run(database, "correlate", *CORRELATE)
+    return database
+
+
+TENSORS = """
+    action  ts_ns  address  size_bytes
+    alloc   5      512      1
+    alloc   15     1024     1
+    alloc   25     1536     1
+    alloc   35     2048     1
+    alloc   45     2560     1
+"""
+
+
+def test_nested_ranges_of_one_thread_give_the_innermost(tmp_path: Path) -> None:
+    """0 ─request:7 [10, 50)─ 1 ─decode [20, 40)─ 2 ─layer 3 [30, 38)─."""
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name        start_ns end_ns thread_id file_id
+        100      request:7   10       50     4         1
+        101      decode      20       40     4         1
+        102      layer_|_3   30       38     4         1
+        """,
+    )
+    assert_rows(
+        database,
+        "range_nesting",
+        """
+        range_id parent_range_id depth request_id range_path
+        100      -               0     7          request:#
+        101      100             1     7          request:#_|_>_|_decode
+        102      101             2     7          request:#_|_>_|_decode_|_>_|_layer_|_#
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address range_id request_id
+        512     -        -
+        1024    100      7
+        1536    101      7
+        2048    102      7
+        2560    100      7
+        """,
+    )
+    assert_rows(
+        database,
+        "allocation_links_made",
+        """
+        allocation_id link    link_method linked_id
+        2             range   time_alone  100
+        3             range   time_alone  101
+        4             range   time_alone  102
+        5             range   time_alone  100
+        2             request containment 7
+        3             request containment 7
+        4             request containment 7
+        5             request containment 7
+        """,
+    )
+
+
+def test_overlapping_ranges_of_several_threads_are_ambiguous(tmp_path: Path) -> None:
+    """Thread 4 holds request:7 in [10, 40), thread 5 request:8 in [20, 50): only outside the overlap is it known."""
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name        start_ns end_ns thread_id file_id
+        100      request:7   10       40     4         1
+        101      request:8   20       50     5         1
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address range_id request_id
+        512     -        -
+        1024    100      7
+        1536    -        -
+        2048    -        -
+        2560    101      8
+        """,
+    )
+
+
+def test_overlapping_ranges_without_threads_are_ambiguous_too(tmp_path: Path) -> None:
+    """PyTorch annotations name no thread: two that overlap without nesting come from two threads."""
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name        start_ns end_ns thread_id file_id
+        100      request:7   10       40     -         0
+        101      request:8   20       50     -         0
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address range_id request_id
+        512     -        -
+        1024    100      7
+        1536    -        -
+        2048    -        -
+        2560    101      8
+        """,
+    )
+
+
+def test_the_calling_thread_tells_overlapping_ranges_apart(tmp_path: Path) -> None:
+    """Driver allocations whose API call is known belong to the range that is open on its thread."""
+    database = _correlated(
+        tmp_path,
+        memory_events="""
+        source level  action ts_ns address size_bytes correlation_id
+        cupti  driver alloc  30    4096    64         1
+        cupti  driver alloc  31    8192    64         2
+        cupti  driver alloc  32    9216    64         3
+        """,
+        api_calls="""
+        name        start_ns end_ns thread_id correlation_id source file_id process_id
+        cudaMalloc  29       30     4         1              cupti  0       1
+        cudaMalloc  30       31     5         2              cupti  0       1
+        cudaMalloc  31       32     6         3              cupti  0       1
+        cudaMalloc  31       32     4         3              cupti  0       2
+        """,
+        ranges="""
+        range_id name        start_ns end_ns thread_id file_id
+        100      request:7   10       40     4         0
+        101      request:8   20       50     5         0
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address range_id request_id alloc_correlation_id
+        4096    100      7          1
+        8192    101      8          2
+        9216    -        -          3
+        """,
+    )
+    database.connection.execute(
+        "CREATE TEMP TABLE calls AS FROM allocation_links_made WHERE link IN ('api_call', 'range')"
+    )
+    assert_rows(
+        database,
+        "calls",
+        """
+        allocation_id link     link_method     linked_id
+        1             api_call correlation_id  1
+        2             api_call correlation_id  2
+        3             api_call correlation_id  3
+        1             range    thread_and_time 100
+        2             range    thread_and_time 101
+        """,
+    )
+
+
+def test_another_process_s_ranges_and_requests_are_none_of_its_business(tmp_path: Path) -> None:
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name        start_ns end_ns file_id process_id
+        100      request:7   0        60     1       2
+        """,
+        requests="""
+        request_id start_ns end_ns process_id file_id
+        9          10       20     2          2
+        """,
+    )
+    assert_rows(database, "allocation_links_made", "allocation_id link")
+
+
+def test_unaligned_ranges_are_not_joined_by_time(tmp_path: Path) -> None:
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name        start_ns end_ns file_id clock_aligned
+        100      request:7   0        60     1       false
+        """,
+    )
+    assert_rows(database, "allocation_links_made", "allocation_id link")
+
+
+def test_the_log_alone_gives_requests_where_one_is_open(tmp_path: Path) -> None:
+    """Requests 7 [10, 30), 8 [20, 40) and 9 [44, –): 25 lies in two of them."""
+    database = _correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        requests="""
+        request_id arrival_ns start_ns end_ns file_id status
+        7          9          10       30     1       200
+        8          20         -        40     1       499
+        9          -          44       -      1       -
+        """,
+    )
+    assert_rows(
+        database,
+        "request_spans_made",
+        """
+        request_id start_ns end_ns queue_ns latency_ns status
+        7          10       30     1        21         200
+        8          20       40     -        20         499
+        9          44       -      -        -          -
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address request_id
+        512     -
+        1024    7
+        1536    -
+        2048    8
+        2560    9
+        """,
+    )
+
+
+def test_tensor_in_segment_in_driver_allocation(tmp_path: Path) -> None:
+    """An address range that is a segment twice; a tensor before, in each, between and after them."""
+    database = _correlated(
+        tmp_path,
+        memory_events="""
+        source level   action ts_ns    address size_bytes correlation_id
+        cupti  driver  alloc  10000000 4096    8192       21
+        cupti  driver  free   20000000 4096    8192       22
+        cupti  driver  alloc  30000000 4096    4096       23
+        torch  segment alloc  10000500 4096    8192       -
+        torch  segment free   19999500 4096    8192       -
+        torch  segment alloc  30000500 4096    4096       -
+        torch  tensor  alloc  10001000 8192    512        -
+        torch  tensor  free   19000000 8192    512        -
+        torch  tensor  alloc  30001000 4608    512        -
+        torch  tensor  alloc  30001000 8704    512        -
+        torch  tensor  alloc  31000000 20480   512        -
+        """,
+    )
+    database.connection.execute(
+        "CREATE TEMP TABLE family AS SELECT a.level, a.address, a.alloc_ts_ns, a.alloc_correlation_id,"
+        " p.level AS parent_level, p.alloc_ts_ns AS parent_ts_ns"
+        " FROM allocations_made AS a LEFT JOIN allocations_made AS p ON p.allocation_id = a.parent_allocation_id"
+    )
+    assert_rows(
+        database,
+        "family",
+        """
+        level   address alloc_ts_ns alloc_correlation_id parent_level parent_ts_ns
+        tensor  8192    10001000    -                    segment      10000500
+        tensor  4608    30001000    -                    segment      30000500
+        tensor  8704    30001000    -                    -            -
+        tensor  20480   31000000    -                    -            -
+        segment 4096    10000500    21                   driver       10000000
+        segment 4096    30000500    23                   driver       30000000
+        driver  4096    10000000    21                   -            -
+        driver  4096    30000000    23                   -            -
+        """,
+    )
+
+
+def test_static_driver_memory_has_neither_range_nor_request(tmp_path: Path) -> None:
+    database = _correlated(
+        tmp_path,
+        memory_events="""
+        source level  action ts_ns address size_bytes memory_kind
+        cupti  driver alloc  30    4096    64         static
+        cupti  driver alloc  30    8192    64         pinned
+        """,
+        ranges="""
+        range_id name        start_ns end_ns thread_id file_id
+        100      request:7   10       40     4         0
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        address range_id memory_kind
+        4096    -        static
+        8192    100      pinned
+        """,
+    )
