@@ -92,6 +92,7 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
     rank = facts.get("rank") if facts.get("rank") is not None else (int(rank_in_path[1]) if rank_in_path else None)
 
     def result(state: str, message: str | None, sink: Sink | None = None, name: str | None = None) -> FileResult:
+        host = facts.get("host") or (sink.host if sink else None)
         own_rank = sink.rank if sink and rank is None else rank
         return FileResult(
             file_id,
@@ -102,7 +103,7 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
             digest,
             sink.clock if sink else None,
             own_rank,
-            facts.get("host") or (sink.host if sink else None),
+            None if host is None else clean_text(host),
             facts.get("process_id") or (sink.process_id if sink else None),
             state,
             sink.rows() if sink else 0,

@@ -29,7 +29,7 @@ class CaptureNotes:
         for pattern, extra in self.files.items():
             if fnmatch(relative, pattern):
                 facts |= extra
-        return facts
+        return {key: int(value) if isinstance(value, float) else value for key, value in facts.items()}
 
 
 def read_capture_yaml(root: Path) -> CaptureNotes:

@@ -9,9 +9,19 @@ NAME = "capture.yaml"
 
 
 _FILE: dict[str, Any] = {
-    "rank": {"type": "integer", "minimum": 0, "description": "Rank of the process in its distributed job."},
+    "rank": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**31 - 1,
+        "description": "Rank of the process in its distributed job.",
+    },
     "host": {"type": "string", "minLength": 1, "description": "Name of the machine."},
-    "process_id": {"type": "integer", "minimum": 1, "description": "Process id, for files that name none."},
+    "process_id": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 2**62,
+        "description": "Process id, for files that name none.",
+    },
     "clock": {
         "enum": ["realtime", "monotonic", "boottime", "monotonic_raw"],
         "description": "Clock the file was recorded on, for files that do not say.",

@@ -24,6 +24,8 @@ class _PlainLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be plain text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
             seen.add(key.value)
@@ -60,6 +62,8 @@ def read_document(path: Path, schema: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"{reason}{_place(error)}", where=str(path), todo="correct the YAML") from error
     except RecursionError as error:
         raise BadInput("nested too deeply", where=str(path), todo="correct the YAML") from error
+    except ValueError as error:  # a date that does not exist, a number of thousands of digits
+        raise BadInput(f"no value ({str(error)[:100]})", where=str(path), todo="correct the YAML") from error
     data = {} if data is None else data
     problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(data))
     if problem is not None:
