@@ -19,17 +19,6 @@ MEMORY_LIMIT = "900MB"
 TEMP_LIMIT = "32GB"
 BATCH_ROWS = 128 * 1024
 
-_SQL_TYPES = {
-    "int64": "BIGINT",
-    "int32": "INTEGER",
-    "uint64": "UBIGINT",
-    "float64": "DOUBLE",
-    "bool": "BOOLEAN",
-    "text": "VARCHAR",
-    "list<int64>": "BIGINT[]",
-    "list<text>": "VARCHAR[]",
-}
-
 
 def sql_text(area: str, relation: str) -> str:
     """Text of `pipeline/sql/<area>/<relation>.sql`."""
@@ -73,7 +62,7 @@ class Database:
             names = ", ".join(f'"{name}"' for name in table.columns)
             source = f"SELECT {names} FROM read_parquet([{', '.join(map(quoted, files))}])"
         else:
-            columns = ", ".join(f'NULL::{_SQL_TYPES[f.kind]} AS "{f.name}"' for f in table.fields)
+            columns = ", ".join(f'NULL::{f.sql_type} AS "{f.name}"' for f in table.fields)
             source = f"SELECT {columns} WHERE false"
         self.connection.execute(f'CREATE OR REPLACE VIEW "{table.name}" AS {source}')
 

@@ -14,21 +14,10 @@ from typing import Any, Literal
 import duckdb
 
 from ingest.errors import BadInput
-from schemas.fields import Field, Kind
+from schemas.fields import Field
 from schemas.tables import TABLES, Table
 
 Row = dict[str, Any]
-
-_SQL_TYPES: dict[Kind, str] = {
-    "int64": "BIGINT",
-    "int32": "INTEGER",
-    "uint64": "UBIGINT",
-    "float64": "DOUBLE",
-    "bool": "BOOLEAN",
-    "text": "VARCHAR",
-    "list<int64>": "BIGINT[]",
-    "list<text>": "VARCHAR[]",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +117,7 @@ def query_text(name: str) -> str:
 
 def _column(field: Field, is_found: bool) -> str:
     """SQL of one column in its declared type; a missing value is empty or 0 where the contract allows no null."""
-    sql_type = _SQL_TYPES[field.kind]
+    sql_type = field.sql_type
     value = f'TRY_CAST("{field.name}" AS {sql_type})' if is_found else f"NULL::{sql_type}"
     if field.nullable:
         return value

@@ -12,6 +12,18 @@ from typing import Literal
 Kind = Literal["int64", "int32", "uint64", "float64", "bool", "text", "list<int64>", "list<text>"]
 
 
+_SQL_TYPES: dict[Kind, str] = {
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "uint64": "UBIGINT",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "text": "VARCHAR",
+    "list<int64>": "BIGINT[]",
+    "list<text>": "VARCHAR[]",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column: `kind` is the Arrow type, `unit` is empty where none applies."""
@@ -21,6 +33,11 @@ class Field:
     sentence: str
     unit: str = ""
     nullable: bool = True
+
+    @property
+    def sql_type(self) -> str:
+        """DuckDB's name of the type."""
+        return _SQL_TYPES[self.kind]
 
 
 def _ns(name: str, sentence: str, *, nullable: bool = True) -> Field:

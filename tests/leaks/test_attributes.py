@@ -6,6 +6,7 @@ import random
 from itertools import combinations
 
 import pytest
+from scipy import stats
 
 from pipeline.leaks.attributes import MAX_VALUES, associations, fisher_p_value, request_attributes
 
@@ -27,7 +28,6 @@ def test_fisher_by_enumeration(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_fisher_by_scipy(seed: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
     draw = random.Random(seed)
     with_count, without_count = draw.randint(1, 200), draw.randint(1, 400)
     a, c = draw.randint(0, with_count), draw.randint(0, without_count)

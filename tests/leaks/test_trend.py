@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pipeline.leaks.trend import MAX_POINTS, rise_p_value, theil_sen, thinned
 
@@ -53,7 +54,6 @@ def test_many_values_agree_with_shuffling(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_many_values_agree_with_scipy(seed: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
     draw = random.Random(seed)
     values = [draw.randint(0, 20) + i // 3 for i in range(60)]
     expected = stats.kendalltau(range(60), values, alternative="greater", method="asymptotic").pvalue
@@ -74,7 +74,6 @@ def test_false_alarms_of_level_noise_stay_at_the_threshold() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_slope_is_the_median_of_all_pairs(seed: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
     draw = random.Random(seed)
     values = [draw.uniform(0, 5) + 2 * i for i in range(25)]
     assert theil_sen(np.array(values)) == pytest.approx(stats.theilslopes(values).slope)
