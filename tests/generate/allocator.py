@@ -22,7 +22,7 @@ def _frame(name: str) -> dict[str, Any]:
 
 @cache
 def call_path(*names: str) -> list[dict[str, Any]]:
-    """Frames as PyTorch writes them, leaf first, from `function[:line]` names, root first. Equal paths share objects."""
+    """Frames as PyTorch writes them, leaf first, from `function[:line]` names, root first; equal paths are shared."""
     return [_frame(name) for name in reversed(names)]
 
 

@@ -126,6 +126,25 @@ def cancelled_in_cache(seed: int) -> Scene:
     return _serve(seed, leak, body)
 
 
+def two_leaks(seed: int) -> Scene:
+    """Every request keeps a small tensor, and cancelled ones keep their caches as well: two faults."""
+    every = Kept("every")
+    leak = Kept("cancelled", attribute="status=499")
+
+    def body(run: Recording, server: Server, request: dict[str, Any], number: int) -> None:
+        every.add(run, run.alloc(24 * KIB, "serve", "Stats.record", "detach"))
+        pair = [run.alloc(256 * KIB, *CACHE) for _ in range(2)]
+        if run.random.random() < 0.3:
+            request["status"] = 499
+            leak.add(run, *pair)
+        else:
+            run.free(*pair)
+
+    scene = _serve(seed, leak, body)
+    scene.leaks.append(every)
+    return scene
+
+
 def workspace_on_path(seed: int) -> Scene:
     """A one-off workspace lies on the call path that leaks."""
     leak, workspace = Kept("leak"), Kept("plan")

@@ -33,6 +33,7 @@ LEAKING: dict[str, Scenario] = {
         leaking.slow_drip,
         leaking.cache_and_leak,
         leaking.cancelled_in_cache,
+        leaking.two_leaks,
         leaking.workspace_on_path,
         leaking.late_start,
         leaking.dump_in_request,

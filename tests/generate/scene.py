@@ -43,7 +43,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Scene:
-    """Recordings by folder name ("" for the capture folder itself), planted leaks, and what is kept with good reason."""
+    """Recordings by folder name ("" for the capture itself), planted leaks, and what is kept with good reason."""
 
     recordings: dict[str, Recording]
     leaks: list[Kept] = field(default_factory=list)

@@ -89,7 +89,7 @@ def test_kv_leak_keeps_132_tensors_and_its_20_segments_are_cuda_mallocs(judged: 
     assert live["n"] == 132
     linked = rows(
         out,
-        "SELECT s.address, s.allocated_bytes, c.name, d.alloc_call_path_id IS NOT NULL AS has_stack FROM {allocations} AS s"
+        "SELECT s.address, s.allocated_bytes, d.alloc_call_path_id IS NOT NULL AS has_stack FROM {allocations} AS s"
         " JOIN {allocations} AS d ON d.allocation_id = s.parent_allocation_id AND d.level = 'driver'"
         " JOIN {api_calls} AS c ON c.process_id = s.process_id AND c.correlation_id = s.alloc_correlation_id"
         " WHERE s.level = 'segment' AND c.name LIKE 'cudaMalloc%'",
@@ -109,7 +109,8 @@ def test_clean_has_no_suspect_and_its_last_four_sessions_are_bounded(judged: Jud
     assert found.findings[0]["finding_kind"] == "no_leak"
     caches = rows(
         found.out,
-        "SELECT s.verdict, e.request_id, count(*) AS n FROM {leak_evidence} AS e JOIN {leak_suspects} AS s USING (suspect_id)"
+        "SELECT s.verdict, e.request_id, count(*) AS n FROM {leak_evidence} AS e"
+        " JOIN {leak_suspects} AS s USING (suspect_id)"
         " WHERE s.leak_path LIKE '%cache_utils%' AND e.request_id IN ('14', '15', '16', '17') GROUP BY ALL ORDER BY 2",
     )
     assert {row["verdict"] for row in caches} == {"bounded"}
