@@ -7,24 +7,15 @@ What is not freed lives. The dump decides what lives at the end.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.writer import to_arrow
 from pipeline.database import Database
-from schemas.tables import TABLES
-
-Key = tuple[int, int, int]  # process, device, address
-EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+from tests.properties.replays import EXAMPLES, Event, Key, event_rows, replay
 
 
 @dataclass(frozen=True)
@@ -36,44 +27,6 @@ class Life:
     free_ns: int | None
     is_before_window: bool
     is_inferred: bool
-
-
-@dataclass(frozen=True)
-class Event:
-    action: str
-    key: Key
-    ts_ns: int
-    size: int
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Database]:
-    with tempfile.TemporaryDirectory() as folder, Database(Path(folder), threads=1) as opened:
-        yield opened
-
-
-def _load(database: Database, table: str, rows: list[dict[str, Any]]) -> None:
-    columns = {name: [row.get(name) for row in rows] for name in TABLES[table].columns}
-    schema = TABLES[table].arrow_schema()
-    database.connection.register(table, to_arrow(TABLES[table], columns) if rows else pa.Table.from_pylist([], schema))
-
-
-def _replay(database: Database, relation: str, **rows: list[dict[str, Any]]) -> None:
-    for table in ("memory_events", "segments", "blocks"):
-        _load(database, table, rows.get(table, []))
-    database.connection.execute(f"DROP TABLE IF EXISTS {relation}")
-    database.run("lifetimes", relation)
-
-
-def _event_rows(events: list[Event], level: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "file_id": 0, "event_index": i, "source": "torch", "level": level, "action": e.action, "ts_ns": e.ts_ns,
-            "clock_aligned": True, "process_id": e.key[0], "device_index": e.key[1], "address": e.key[2],
-            "size_bytes": e.size,
-        }
-        for i, e in enumerate(events)
-    ]  # fmt: skip
 
 
 def _open_lives(events: list[Event]) -> tuple[dict[Key, list[Life]], dict[Key, Life]]:
@@ -170,7 +123,7 @@ def _dump_rows(dumped: dict[Key, str], devices: set[tuple[int, int]]) -> dict[st
 def test_a_whole_history_is_replayed_as_it_was(database: Database, history: tuple[list[Event], dict[Key, str]]) -> None:
     events, dumped = history
     devices = {event.key[:2] for event in events}
-    _replay(database, "tensor_lives", memory_events=_event_rows(events, "tensor"), **_dump_rows(dumped, devices))
+    replay(database, "tensor_lives", memory_events=event_rows(events, "tensor"), **_dump_rows(dumped, devices))
     rows = _tensor_rows(database)
     assert rows == _tensor_model(events, dumped, devices)
     assert not any(life.is_inferred or life.is_before_window for _, life in rows)
@@ -190,7 +143,7 @@ def test_lost_events_and_a_ring_buffer_that_forgot_its_start(
     kept = [event for i, event in enumerate(events) if i >= start and i not in lost]
     devices = {event.key[:2] for event in events} - data.draw(st.sets(st.tuples(st.integers(1, 2), st.integers(0, 1))))
     seen = {key: state for key, state in dumped.items() if key[:2] in devices}
-    _replay(database, "tensor_lives", memory_events=_event_rows(kept, "tensor"), **_dump_rows(seen, devices))
+    replay(database, "tensor_lives", memory_events=event_rows(kept, "tensor"), **_dump_rows(seen, devices))
     rows = _tensor_rows(database)
     assert rows == _tensor_model(kept, seen, devices)
     live = {key for key, life in rows if life.free_ns is None}
@@ -211,7 +164,7 @@ def test_any_order_of_events_has_one_reading(
     timed = [replace(event, ts_ns=1000 + i) for i, event in enumerate(events)]
     blocks = dumped or {}
     devices = {key[:2] for key in blocks} | ({e.key[:2] for e in timed} if dumped is not None else set())
-    _replay(database, "tensor_lives", memory_events=_event_rows(timed, "tensor"), **_dump_rows(blocks, devices))
+    replay(database, "tensor_lives", memory_events=event_rows(timed, "tensor"), **_dump_rows(blocks, devices))
     rows = _tensor_rows(database)
     assert rows == _tensor_model(timed, blocks, devices)
     # Conservation, whatever was lost: allocations less frees are what lives, for each device.
@@ -225,99 +178,8 @@ def test_any_order_of_events_has_one_reading(
         if (process, device) in devices:
             assert live == 512 * sum(key[:2] == (process, device) for key in blocks)
     overlapping = database.rows(
-        "SELECT count(*) FROM (SELECT free_ts_ns, lead(alloc_ts_ns) OVER (PARTITION BY process_id, device_index, address"
-        " ORDER BY generation) AS next_ns FROM tensor_lives) WHERE next_ns < free_ts_ns"
+        "SELECT count(*) FROM (SELECT free_ts_ns, lead(alloc_ts_ns) OVER address_lives AS next_ns FROM tensor_lives"
+        " WINDOW address_lives AS (PARTITION BY process_id, device_index, address ORDER BY generation))"
+        " WHERE next_ns < free_ts_ns"
     )
     assert overlapping == [(0,)], "two lives of one address at once"
-
-
-# Segments: address space is small enough to follow every unit of it on its own.
-_UNITS = 12
-_UNIT = 4096
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One life of one unit of address space."""
-
-    place: tuple[int, int, int]
-    alloc_ns: int | None
-    free_ns: int | None
-    is_before_window: bool
-    is_inferred: bool
-
-
-_ranges = st.tuples(st.integers(0, _UNITS - 1), st.integers(1, 6)).map(lambda r: (r[0], min(r[1], _UNITS - r[0])))
-_steps = st.lists(
-    st.tuples(st.sampled_from(["alloc", "map", "free", "unmap"]), st.integers(1, 2), st.integers(0, 1), _ranges),
-    max_size=25,
-)
-
-
-def _segment_model(
-    events: list[tuple[int, str, int, int, tuple[int, int]]],
-    dumped: set[tuple[int, int, int]],
-    devices: set[tuple[int, int]],
-) -> Counter[Piece]:
-    pieces: list[Piece] = []
-    live: dict[tuple[int, int, int], Piece] = {}
-    end_ns: dict[tuple[int, int], int] = {}
-    for now, action, process, device, (start, length) in events:
-        end_ns[process, device] = now
-        for unit in range(start, start + length):
-            place = (process, device, unit)
-            known = live.pop(place, None)
-            if action in ("alloc", "map"):
-                if known:
-                    pieces.append(replace(known, free_ns=now, is_inferred=True))
-                live[place] = Piece(place, now, None, False, False)
-            else:
-                pieces.append(replace(known or Piece(place, None, None, True, False), free_ns=now))
-    for place, piece in live.items():
-        gone = place[:2] in devices and place not in dumped
-        pieces.append(replace(piece, free_ns=end_ns[place[:2]], is_inferred=True) if gone else piece)
-    pieces += [Piece(place, None, None, True, False) for place in dumped - set(live)]
-    return Counter(pieces)
-
-
-@EXAMPLES
-@given(steps=_steps, data=st.data())
-def test_expandable_segments_grow_and_shrink_in_any_way(
-    database: Database, steps: list[tuple[str, int, int, tuple[int, int]]], data: st.DataObject
-) -> None:
-    events = [(100 + i, *step) for i, step in enumerate(steps)]
-    rows = _event_rows(
-        [
-            Event(action, (process, device, start * _UNIT), now, length * _UNIT)
-            for now, action, process, device, (start, length) in events
-        ],
-        "segment",
-    )
-    held = data.draw(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 1), _ranges), max_size=4))
-    segments, dumped = [], set[tuple[int, int, int]]()
-    for process, device, (start, length) in held:
-        units = {(process, device, unit) for unit in range(start, start + length)}
-        if units & dumped:  # an allocator never holds two segments at one address
-            continue
-        dumped |= units
-        segments.append(
-            {
-                "file_id": 0, "source": "torch", "dump_index": 0, "clock_aligned": True, "process_id": process,
-                "device_index": device, "address": start * _UNIT, "total_bytes": length * _UNIT,
-            }
-        )  # fmt: skip
-    _replay(database, "segment_lives", memory_events=rows, segments=segments)
-    lives = database.rows(
-        "SELECT process_id, device_index, address, allocated_bytes, alloc_ts_ns, free_ts_ns, is_alloc_before_window,"
-        " is_free_inferred FROM segment_lives"
-    )
-    found = Counter(
-        Piece((process, device, unit), *rest)
-        for process, device, address, size, *rest in lives
-        for unit in range(address // _UNIT, (address + size) // _UNIT)
-    )
-    assert found == _segment_model(events, dumped, {place[:2] for place in dumped})
-    assert sum(row[3] for row in lives if row[5] is None and row[:2] in {p[:2] for p in dumped}) == len(dumped) * _UNIT
-    ends = {(*row[:2], *row[4:], row[2] + row[3]) for row in lives if row[4] is not None}
-    touching = [row for row in lives if (*row[:2], *row[4:], row[2]) in ends]
-    assert not touching, "pieces of one map that end together are one row"

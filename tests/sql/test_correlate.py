@@ -1,25 +1,11 @@
-"""Ranges, requests, parents and calls of allocations, one case a screen."""
+"""Ranges and requests of allocations, one case a screen."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.database import Database
-from tests.sql.support import assert_rows, run, tables
-
-LIFETIMES = ("tensor_lives", "segment_lives", "driver_sightings", "seen_twice", "driver_lives")
-CORRELATE = (
-    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline", "request_timeline",
-    "numbered_lives", "allocation_ranges", "allocation_parents", "allocations_made", "allocation_links_made",
-)  # fmt: skip
-
-
-def _correlated(tmp_path: Path, **rows: str) -> Database:
-    database = tables(tmp_path, **rows)
-    run(database, "lifetimes", *LIFETIMES)
-    run(database, "correlate", *CORRELATE)
-    return database
-
+from tests.sql.correlated import correlated
+from tests.sql.support import assert_rows
 
 TENSORS = """
     action  ts_ns  address  size_bytes
@@ -33,7 +19,7 @@ TENSORS = """
 
 def test_nested_ranges_of_one_thread_give_the_innermost(tmp_path: Path) -> None:
     """0 ─request:7 [10, 50)─ 1 ─decode [20, 40)─ 2 ─layer 3 [30, 38)─."""
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         ranges="""
@@ -84,7 +70,7 @@ def test_nested_ranges_of_one_thread_give_the_innermost(tmp_path: Path) -> None:
 
 def test_overlapping_ranges_of_several_threads_are_ambiguous(tmp_path: Path) -> None:
     """Thread 4 holds request:7 in [10, 40), thread 5 request:8 in [20, 50): only outside the overlap is it known."""
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         ranges="""
@@ -109,7 +95,7 @@ def test_overlapping_ranges_of_several_threads_are_ambiguous(tmp_path: Path) -> 
 
 def test_overlapping_ranges_without_threads_are_ambiguous_too(tmp_path: Path) -> None:
     """PyTorch annotations name no thread: two that overlap without nesting come from two threads."""
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         ranges="""
@@ -134,7 +120,7 @@ def test_overlapping_ranges_without_threads_are_ambiguous_too(tmp_path: Path) ->
 
 def test_the_calling_thread_tells_overlapping_ranges_apart(tmp_path: Path) -> None:
     """Driver allocations whose API call is known belong to the range that is open on its thread."""
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events="""
         source level  action ts_ns address size_bytes correlation_id
@@ -183,7 +169,7 @@ def test_the_calling_thread_tells_overlapping_ranges_apart(tmp_path: Path) -> No
 
 
 def test_another_process_s_ranges_and_requests_are_none_of_its_business(tmp_path: Path) -> None:
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         ranges="""
@@ -199,7 +185,7 @@ def test_another_process_s_ranges_and_requests_are_none_of_its_business(tmp_path
 
 
 def test_unaligned_ranges_are_not_joined_by_time(tmp_path: Path) -> None:
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         ranges="""
@@ -212,7 +198,7 @@ def test_unaligned_ranges_are_not_joined_by_time(tmp_path: Path) -> None:
 
 def test_the_log_alone_gives_requests_where_one_is_open(tmp_path: Path) -> None:
     """Requests 7 [10, 30), 8 [20, 40) and 9 [44, –): 25 lies in two of them."""
-    database = _correlated(
+    database = correlated(
         tmp_path,
         memory_events=TENSORS,
         requests="""
@@ -242,70 +228,5 @@ def test_the_log_alone_gives_requests_where_one_is_open(tmp_path: Path) -> None:
         1536    -
         2048    8
         2560    9
-        """,
-    )
-
-
-def test_tensor_in_segment_in_driver_allocation(tmp_path: Path) -> None:
-    """An address range that is a segment twice; a tensor before, in each, between and after them."""
-    database = _correlated(
-        tmp_path,
-        memory_events="""
-        source level   action ts_ns    address size_bytes correlation_id
-        cupti  driver  alloc  10000000 4096    8192       21
-        cupti  driver  free   20000000 4096    8192       22
-        cupti  driver  alloc  30000000 4096    4096       23
-        torch  segment alloc  10000500 4096    8192       -
-        torch  segment free   19999500 4096    8192       -
-        torch  segment alloc  30000500 4096    4096       -
-        torch  tensor  alloc  10001000 8192    512        -
-        torch  tensor  free   19000000 8192    512        -
-        torch  tensor  alloc  30001000 4608    512        -
-        torch  tensor  alloc  30001000 8704    512        -
-        torch  tensor  alloc  31000000 20480   512        -
-        """,
-    )
-    database.connection.execute(
-        "CREATE TEMP TABLE family AS SELECT a.level, a.address, a.alloc_ts_ns, a.alloc_correlation_id,"
-        " p.level AS parent_level, p.alloc_ts_ns AS parent_ts_ns"
-        " FROM allocations_made AS a LEFT JOIN allocations_made AS p ON p.allocation_id = a.parent_allocation_id"
-    )
-    assert_rows(
-        database,
-        "family",
-        """
-        level   address alloc_ts_ns alloc_correlation_id parent_level parent_ts_ns
-        tensor  8192    10001000    -                    segment      10000500
-        tensor  4608    30001000    -                    segment      30000500
-        tensor  8704    30001000    -                    -            -
-        tensor  20480   31000000    -                    -            -
-        segment 4096    10000500    21                   driver       10000000
-        segment 4096    30000500    23                   driver       30000000
-        driver  4096    10000000    21                   -            -
-        driver  4096    30000000    23                   -            -
-        """,
-    )
-
-
-def test_static_driver_memory_has_neither_range_nor_request(tmp_path: Path) -> None:
-    database = _correlated(
-        tmp_path,
-        memory_events="""
-        source level  action ts_ns address size_bytes memory_kind
-        cupti  driver alloc  30    4096    64         static
-        cupti  driver alloc  30    8192    64         pinned
-        """,
-        ranges="""
-        range_id name        start_ns end_ns thread_id file_id
-        100      request:7   10       40     4         0
-        """,
-    )
-    assert_rows(
-        database,
-        "allocations_made",
-        """
-        address range_id memory_kind
-        4096    -        static
-        8192    100      pinned
         """,
     )
