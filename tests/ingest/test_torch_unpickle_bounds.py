@@ -113,7 +113,7 @@ def test_lists_that_hold_each_other_stay_small(tmp_path: Path) -> None:
 
 def test_the_limit_leaves_room_for_honest_files(tmp_path: Path) -> None:
     events = [
-        {"action": "alloc", "addr": i * 512, "size": i, "frames": [], "time_us": 10**15 + i} for i in range(300_000)
+        {"action": "alloc", "addr": i * 512, "size": i, "frames": [], "time_us": 10**15 + i} for i in range(80_000)
     ]
     path = _write(tmp_path, pickle.dumps(events, 4))
     assert load_plain(path) == events

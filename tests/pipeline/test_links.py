@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,14 +48,19 @@ class Run:
         }
 
 
-@pytest.fixture(scope="module", params=["kv_leak", "expandable"])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return Run(request.param, tmp_path_factory.mktemp("links"))
-
-
 @pytest.fixture(scope="module")
-def kv_leak(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return Run("kv_leak", tmp_path_factory.mktemp("links_kv"))
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    return cache(lambda name: Run(name, tmp_path_factory.mktemp("links")))
+
+
+@pytest.fixture(params=["kv_leak", "expandable"])
+def run(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
+    return runs(request.param)
+
+
+@pytest.fixture
+def kv_leak(runs: Callable[[str], Run]) -> Run:
+    return runs("kv_leak")
 
 
 def _bpftrace(path: Path) -> dict[tuple[int, int], list[str]]:
