@@ -9,9 +9,14 @@ from pipeline.leaks.levels import growth, is_level, load_levels
 from schemas.config import LeakSettings
 
 
+def singular(kind: str) -> str:
+    """The epoch kind as a reader knows it: one of a range family is a range."""
+    return "range" if kind == "range family" else kind
+
+
 def plural(kind: str) -> str:
-    """The epoch kind in the plural: requests, range families."""
-    return kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
+    """The epoch kind in the plural: requests, ranges, idle windows."""
+    return f"{singular(kind)}s"
 
 
 def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
@@ -21,6 +26,8 @@ def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
     )
     if not allocations:
         return "no allocations were recorded: capture a memory snapshot, CUPTI records or driver calls"
+    if not judged and database.rows("SELECT 1 FROM diagnostics WHERE name = 'events_without_time' LIMIT 1"):
+        return "the allocator's events have no times: record with a newer PyTorch, which writes them"
     if not judged:
         return (
             "the allocator's state is known but not its history: call torch.cuda.memory._record_memory_history() "
@@ -41,7 +48,7 @@ def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
         )
     kind, count = epochs[0]
     if count < settings.min_epochs and not missed:
-        what = kind if count == 1 else plural(kind)
+        what = singular(kind) if count == 1 else plural(kind)
         return f"only {count} {what} {'was' if count == 1 else 'were'} recorded, {settings.min_epochs} are needed"
     return None
 

@@ -161,27 +161,30 @@ def _losses(database: Database) -> list[Row]:
 
 def _clocks(database: Database) -> list[Row]:
     rows = database.rows(
-        "SELECT f.path, a.method, a.clock_aligned, a.is_disagreement, a.check_difference_ns, a.file_id"
-        " FROM clock_alignments AS a"
+        "SELECT f.path, a.method, a.clock_aligned, a.check_difference_ns, a.file_id, a.file_id IN"
+        " (SELECT file_id FROM diagnostics WHERE name = 'events_without_time') FROM clock_alignments AS a"
         " JOIN capture_files AS f USING (file_id) WHERE NOT a.clock_aligned OR a.is_disagreement ORDER BY f.path"
     )
-    found = []
-    for path, method, aligned, _, difference, file_id in rows:
-        if not aligned:
-            title = f"{path} could not be put on the capture's clock; nothing is joined to it by time"
-        else:
-            others = method.replace("_", " ")
-            title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {others} say; those were used"
+    found: list[Row] = []
+    for path, method, aligned, difference, file_id, is_timeless in rows:
+        others = "the other files' clocks say" if method == "declared_realtime" else f"{method.replace('_', ' ')} say"
+        evidence = _evidence(("clock_alignments", f"file_id = {file_id}"))
+        if aligned:
+            title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {others}; those were used"
+            found.append({"finding_kind": "clock", "severity": "info", "title": title, "evidence": evidence})
+            continue
+        title = f"{path} could not be put on the capture's clock; nothing is joined to it by time"
+        if is_timeless:
+            title = f"{path} has events without times; nothing is joined to them by time"
+        advice = "Give its offset in capture.yaml (files: {pattern: {clock_offset_ns: …}})."
         found.append(
             {
                 "finding_kind": "clock",
-                "severity": "warning" if not aligned else "info",
+                "severity": "warning",
                 "title": title,
-                "evidence": _evidence(("clock_alignments", f"file_id = {file_id}")),
-                "advice": "Give its offset in capture.yaml (files: {pattern: {clock_offset_ns: …}})."
-                if not aligned
-                else None,
-                "abstained_reason": "no shared moment with another file" if not aligned else None,
+                "evidence": evidence,
+                "advice": "Record with a newer PyTorch, which writes times." if is_timeless else advice,
+                "abstained_reason": "no times in the file" if is_timeless else "no shared moment with another file",
             }
         )
     return found

@@ -103,7 +103,7 @@ def test_a_leak_comes_first_with_its_numbers_and_rows(tmp_path: Path) -> None:
         ),
         ({"root_cause": "autograd_graph"}, "Autograd graph leak"),
         ({"root_cause": "unclassified"}, "Leak: 72 tensors"),
-        ({"epoch_kind": "range family"}, "of 18 range families"),
+        ({"epoch_kind": "range family"}, "of 18 ranges"),
         ({"surviving_epochs_count": 0}, "kept over 18 requests"),
         ({"retained_count": 1}, "1 tensor,"),
     ],

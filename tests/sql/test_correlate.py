@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.sql.correlated import correlated
-from tests.sql.support import assert_rows
+from tests.sql.support import assert_rows, run
 
 TENSORS = """
     action  ts_ns  address  size_bytes
@@ -228,5 +228,41 @@ def test_the_log_alone_gives_requests_where_one_is_open(tmp_path: Path) -> None:
         1536    -
         2048    8
         2560    9
+        """,
+    )
+
+
+def test_what_ended_at_an_unknown_time_does_not_pass_for_live(tmp_path: Path) -> None:
+    """PyTorch 2.0 wrote events without times: what they give back is left out, what they leave live stays."""
+    database = correlated(
+        tmp_path,
+        memory_events="""
+        level    action  ts_ns  address  size_bytes
+        segment  alloc   -      4096     1024
+        segment  free    -      4096     1024
+        segment  alloc   -      8192     1024
+        tensor   alloc   -      4096     512
+        tensor   free    -      4096     512
+        tensor   alloc   -      8192     512
+        tensor   alloc   -      8192     1024
+        """,
+    )
+    assert_rows(
+        database,
+        "allocations_made",
+        """
+        level   address allocated_bytes free_ts_ns
+        segment 8192    1024            -
+        tensor  8192    1024            -
+        """,
+    )
+    run(database, "lifetimes", "diagnostics_made")
+    assert_rows(
+        database,
+        "diagnostics_made",
+        """
+        name                          occurrence_count severity
+        ended_at_unknown_time         2                data_loss
+        segment_ended_at_unknown_time 1                data_loss
         """,
     )

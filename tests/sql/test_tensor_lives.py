@@ -204,9 +204,9 @@ def test_events_without_time_keep_their_order(tmp_path: Path) -> None:
         database,
         "tensor_lives",
         """
-        generation requested_bytes alloc_ts_ns free_ts_ns is_free_inferred
-        0          512             -           -          false
-        1          1024            -           -          false
+        generation requested_bytes alloc_ts_ns free_ts_ns is_free_inferred difference
+        0          512             -           -          false            ended_at_unknown_time
+        1          1024            -           -          false            -
         """,
     )
 

@@ -3,6 +3,7 @@ CREATE TEMP TABLE _differences_found AS
 SELECT difference AS name, count(*) AS occurrence_count,
     CASE difference
         WHEN 'block_without_event' THEN 'blocks in use at the dump whose allocation was not recorded: from before the history, or overwritten'
+        WHEN 'ended_at_unknown_time' THEN 'given back by events without a time: left out of the tables'
         WHEN 'live_event_without_block' THEN 'allocations that the history leaves live and the dump does not have'
         ELSE 'blocks whose requested size is not the recorded one'
     END AS detail,
@@ -11,6 +12,7 @@ FROM tensor_lives WHERE difference IS NOT NULL GROUP BY difference
 UNION ALL
 SELECT difference, count(*),
     CASE difference WHEN 'segment_without_event' THEN 'segments at the dump whose allocation was not recorded'
+        WHEN 'segment_ended_at_unknown_time' THEN 'segments given back by events without a time: left out of the tables'
         ELSE 'segments that the history leaves live and the dump does not have' END,
     CASE difference WHEN 'segment_without_event' THEN 'info' ELSE 'data_loss' END
 FROM segment_lives WHERE difference IS NOT NULL GROUP BY difference

@@ -88,8 +88,12 @@ SELECT
         WHEN v.process_id IS NOT NULL AND d.low IS NULL THEN w.end_ns
     END AS free_ts_ns,
     coalesce(l.free_seq, l.next_seq, CASE WHEN v.process_id IS NOT NULL AND d.low IS NULL THEN 0 END) AS end_seq,
-    CASE WHEN l.free_seq IS NULL AND l.next_seq IS NULL AND v.process_id IS NOT NULL AND d.low IS NULL
-        THEN 'live_segment_event_without_segment' END AS difference
+    CASE
+        WHEN l.free_seq IS NOT NULL AND l.free_ts_ns IS NULL THEN 'segment_ended_at_unknown_time'
+        WHEN l.free_seq IS NULL AND l.next_seq IS NOT NULL AND l.next_ts_ns IS NULL THEN 'segment_ended_at_unknown_time'
+        WHEN l.free_seq IS NULL AND l.next_seq IS NULL AND v.process_id IS NOT NULL AND d.low IS NULL
+            THEN 'live_segment_event_without_segment'
+    END AS difference
 FROM (
     SELECT *, lead(alloc_seq) OVER piece AS next_seq, lead(alloc_ts_ns) OVER piece AS next_ts_ns
     FROM _piece_lives

@@ -93,6 +93,7 @@ SELECT
     b.address IS NULL AS is_size_estimated,
     l.alloc_call_path_id, l.free_call_path_id,
     CASE
+        WHEN l.is_ended AND l.ended_ts_ns IS NULL THEN 'ended_at_unknown_time'
         WHEN NOT l.is_ended AND d.process_id IS NOT NULL AND b.address IS NULL THEN 'live_event_without_block'
         WHEN b.requested_bytes <> l.size_bytes THEN 'block_size_differs_from_event'
     END AS difference
