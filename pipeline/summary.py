@@ -12,12 +12,11 @@ import duckdb
 import orjson
 
 from pipeline.progress import printable
-from reports.text import tidy_middle
+from reports.models.suspects import where_to_look
 
 TOP_SUSPECTS = 5
 _SHOWN_MISSING = 20
 _MISSING_LENGTH = 300
-_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", ".so")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +80,10 @@ def _suspects(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Suspe
     )
     lines = []
     for number, (cause, count, size, growth, confidence, attribute, leak_path) in enumerate(rows, start=1):
-        place = _place(leak_path or "")
+        place = where_to_look(leak_path) or None
         attribute = printable(attribute) if attribute else None
         lines.append(SuspectLine(number, cause, count, size, growth, confidence, attribute, place))
     return lines
-
-
-def _place(leak_path: str) -> str | None:
-    """The last frame of the user's own code, else the leaf: where a person starts to look."""
-    frames = [line.strip() for line in leak_path.split("\n") if line.strip()]
-    own = [frame for frame in frames if not any(sign in frame for sign in _LIBRARY)]
-    found = (own or frames)[-1:]
-    return tidy_middle(found[0], 160) if found else None
 
 
 def _missing(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[str]:

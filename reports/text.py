@@ -85,6 +85,12 @@ def place_text(*, rank: int | None = None, process_id: int | None = None, device
     return ", ".join(part for part in (first, process, last) if part)
 
 
+def epoch_noun(kind: str | None) -> str:
+    """What one epoch of a kind is called: request, step; one of a range family is a range."""
+    noun = tidy(kind or "epoch", 40).replace("_", " ")
+    return "range" if noun == "range family" else noun
+
+
 def utc_text(ts_ns: int | None) -> str:
     """`2026-11-30 13:48:02 UTC`; a time that no calendar has is given in ns."""
     if ts_ns is None:

@@ -160,7 +160,10 @@ def _outside_allocator(rated: Rated, has_segments: bool) -> RootCause | None:
         for_it,
         "Memory taken from the driver directly, by a native extension or ctypes: torch.cuda.empty_cache() can't give it"
         " back. Free it where the leak path allocates it.",
-        "Record eBPF stacks of cuMemAlloc and cuMemFree over the same requests.",
+        "Where its frames are bare addresses, record again so that they have names: libraries not stripped, and the"
+        " process alive when its stacks are printed."
+        if key.path_key >= 0
+        else "Record eBPF stacks of cuMemAlloc and cuMemFree over the same requests.",
         against,
     )
 

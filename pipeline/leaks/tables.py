@@ -106,7 +106,7 @@ def _context_row(process: int, device: int, samples: int, held: int) -> Row:
         "device_index": device,
         "bytes": held,
         "evidence_for": [
-            f"process {process} held {held} bytes, level over the later half of {samples} samples",
+            f"process {process} held {held:,} bytes, level over the later half of {samples:,} samples",
             "no allocator or API activity of it was recorded in that time",
         ],
         "evidence_against": [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reports.source import CaptureTables
-from reports.text import bytes_text, plural, tidy
+from reports.text import bytes_text, epoch_noun, plural, tidy
 
 MAX_MARKS = 240
 
@@ -33,7 +33,7 @@ def read_marks(
         return (), ""
     group = -(-total["n"] // MAX_MARKS)
     rows = tables.query("marks", process_id=process_id, group=group)
-    kind = tidy(total["kind"] or "epoch", 40).replace("_", " ")
+    kind = epoch_noun(total["kind"])
     marks = []
     for row in rows:
         label = f"{kind} {tidy(row['first_name'], 60)}" + (f" and {row['n'] - 1} more" if row["n"] > 1 else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reports.models.attributes import Attributes, read_attributes
 from reports.models.causes import Cause, cause_label, read_causes
 from reports.source import CaptureTables, Row
-from reports.text import place_text, tidy, tidy_middle
+from reports.text import epoch_noun, place_text, tidy, tidy_middle
 
 MAX_SUSPECTS = 10
 MAX_GROUPS = 20
@@ -19,8 +19,8 @@ MAX_OWN_PATH = 9
 _LIBRARY = re.compile(
     r"^\s*0x[0-9a-f]+\s*$|site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
 )
+_ADDRESS = re.compile(r"\s*0x[0-9a-f]+\s*$")
 _LEVEL_NOUNS = {"tensor": "tensor", "segment": "segment", "driver": "driver allocation", "host": "host allocation"}
-_EPOCH_NOUNS = {"range_family": "range", "range family": "range"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def read_let_go(tables: CaptureTables) -> tuple[list[LetGo], LetGo | None]:
             tidy(row["verdict"], 30).replace("_", "-"),
             tidy(row["verdict_reason"], 400),
             tidy(row["level"], 20),
-            _own_frame(_frames(row["leak_path"])) or tidy_middle(row["range_path"]) or "no call path",
+            where_to_look(row["leak_path"]) or tidy_middle(row["range_path"]) or "no call path",
             row["retained_count"],
             row["retained_bytes"],
         )
@@ -140,13 +140,12 @@ def _rest(tables: CaptureTables, condition: str, shown: list[Row]) -> LetGo | No
 def _suspect(tables: CaptureTables, row: Row) -> Suspect:
     frames = _frames(row["leak_path"])
     low, high = row["retained_bytes_low"], row["retained_bytes_high"]
-    kind = tidy(row["epoch_kind"] or "epoch", 40)
     return Suspect(
         suspect_id=row["suspect_id"],
         suspect_rank=row["suspect_rank"],
         cause=cause_label(row["root_cause"]),
         noun=_LEVEL_NOUNS.get(row["level"]) or f"{tidy(row['level'], 30)} allocation".strip(),
-        epoch_noun=_EPOCH_NOUNS.get(kind, kind.replace("_", " ")),
+        epoch_noun=epoch_noun(row["epoch_kind"]),
         reason=tidy(row["verdict_reason"], 1000),
         confidence=row["confidence"],
         retained_count=row["retained_count"],
@@ -183,10 +182,18 @@ def _frames(leak_path: str | None) -> tuple[PathFrame, ...]:
     return tuple(PathFrame(tidy_middle(line, 160), bool(_LIBRARY.search(line[:4096]))) for line in lines)
 
 
+def where_to_look(leak_path: str | None) -> str:
+    """The frame of a leak path (`leak_suspects.leak_path`) at which a person starts to look; empty without frames."""
+    return _own_frame(_frames(leak_path))
+
+
 def _own_frame(frames: tuple[PathFrame, ...]) -> str:
-    """The last frame of the user's own code, else the leaf: where a person starts to look."""
+    """Where to start to look: the last frame of the user's own code, else the last with a name, else the leaf."""
     own = [frame.text for frame in frames if not frame.is_library]
-    return own[-1] if own else frames[-1].text if frames else ""
+    named = own or [frame.text for frame in frames if not _ADDRESS.match(frame.text)]
+    if named:
+        return named[-1]
+    return f"{frames[-1].text} (native code without symbols)" if frames else ""
 
 
 def _own_path(frames: tuple[PathFrame, ...]) -> tuple[OwnFrame, ...]:
