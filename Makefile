@@ -44,6 +44,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing leakpath into $(VENV); this takes a minute or two"
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
 	@touch $@
 

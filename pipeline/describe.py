@@ -104,10 +104,10 @@ def sniff_facts(paths: Sequence[Path]) -> list[dict[str, Any]]:
         try:
             importer = importer_for(read_head(path), path)
             packed = compression(_first_bytes(path))
-            note = f" ({packed})" if packed else ""
+            note = packed or ""
             name = importer.name if importer else None
         except BadInput as error:
-            name, note = None, f" ({error.what})"
+            name, note = None, error.what
         found.append({"path": printable(str(path)), "format": name, "note": note})
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command(short_help="Rebuild lifetimes and judge them.")
 @click.argument("capture_out", type=click.Path(path_type=Path))
 @click.option("--config", type=click.Path(path_type=Path), help="Settings, see docs/config.md.")
 def analyze(capture_out: Path, config: Path | None) -> None:

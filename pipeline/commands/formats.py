@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command()
+@click.command(short_help="List the capture formats that are read.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def formats(as_json: bool) -> None:
     """List the capture formats, with versions, clock and the tables they fill."""

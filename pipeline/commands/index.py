@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command(short_help="Write leakpath.duckdb and index.html of OUT.")
 @click.argument("out", type=click.Path(path_type=Path))
 def index(out: Path) -> None:
     """Write OUT/leakpath.duckdb and OUT/index.html over all captures in OUT."""

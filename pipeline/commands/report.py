@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command(short_help="Write reports, findings and flame graphs of OUT.")
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
 @click.option("--title", help="Heading of the report.  [default: name of the capture]")
 def report(out: Path, title: str | None) -> None:

@@ -23,6 +23,7 @@ def sniff(files: tuple[Path, ...], as_json: bool) -> None:
         click.echo(to_json(found))
     else:
         for fact in found:
-            click.echo(f"{fact['path']}: {fact['format'] or 'not recognised'}{fact['note']}")
+            note = f" ({fact['note']})" if fact["note"] else ""
+            click.echo(f"{fact['path']}: {fact['format'] or 'not recognised'}{note}")
     if not all(fact["format"] for fact in found):
         raise SystemExit(EXIT_BAD_INPUT)
