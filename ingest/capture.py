@@ -118,6 +118,8 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
         return result("refused", str(error))
     importer = importer_for(head, path)
     if importer is None:
+        if not head:
+            return result("refused", "its packing is damaged or ends early, nothing unpacks; copy it again")
         return result("unknown_format", "no importer recognises it; `leakpath formats` lists those there are")
     sink = Sink(parts, file_id, importer.source, clock=importer.clock)
     try:

@@ -28,6 +28,7 @@ _DEVICE_BYTES = {
 _DEVICE_PERCENT = {"gpu_util_pct": "gpu_utilization_ratio", "mem_util_pct": "memory_utilization_ratio"}
 _PROCESS_BYTES = {"pid_used_bytes": "process_memory_used_bytes"}
 
+_MAX_BYTES = 2**61  # beyond it, differences of two counters no longer fit 64 bits
 _NOT_AVAILABLE = str(UINT64_MAX)  # NVML_VALUE_NOT_AVAILABLE, what nvmlProcessInfo_t holds under WDDM and MIG
 
 
@@ -119,7 +120,11 @@ class _Reader:
         if name not in self._at:
             return None
         text = fields[self._at[name]]
-        return self._numbers.integer("" if text.strip() == _NOT_AVAILABLE else text, name, line)
+        value = self._numbers.integer("" if text.strip() == _NOT_AVAILABLE else text, name, line)
+        if value is not None and value > _MAX_BYTES:
+            self._impossible(f"{name} beyond {_MAX_BYTES} bytes", line)
+            return None
+        return value
 
     def _other(self, name: str, line: int, fields: list[str], ts_ns: int, pid: int | None, device: int) -> None:
         """A column this format does not know: a series of its own, unless it holds text."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from ingest.bounds import bounded
 from ingest.callpaths import CallPaths, clean_text
 from ingest.clocks import Clock, ClockPair
 from ingest.writer import ROW_GROUP_ROWS, Column, ParquetFile, to_arrow
@@ -48,7 +49,11 @@ class Sink:
             return
         fixed = {"file_id": self.file_id, "source": self.source, "clock_aligned": False} | constants
         fixed = {name: value for name, value in fixed.items() if name in declared.columns and name not in columns}
-        rows = to_arrow(declared, columns, fixed)
+        rows, lost = bounded(declared, to_arrow(declared, columns, fixed))
+        for name, rows_lost in lost.items():
+            self.count("value_out_of_range", rows_lost, severity="data_loss", detail=f"{table}.{name}")
+        if not rows.num_rows:
+            return
         self._pending.setdefault(table, []).append(rows)
         self._pending_rows[table] = self._pending_rows.get(table, 0) + rows.num_rows
         if self._pending_rows[table] >= ROW_GROUP_ROWS:

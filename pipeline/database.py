@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ingest.errors import LeakpathError, OutputError
+from ingest.errors import BadInput, LeakpathError, OutputError
 from ingest.writer import ParquetFile
 from schemas.tables import TABLES, Table
 
@@ -77,6 +78,11 @@ class Database:
             ) from error
         except duckdb.IOException as error:
             raise OutputError(str(error).splitlines()[0], where="temporary folder", todo="free some space") from error
+        except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
+            raise BadInput(
+                f"numbers of the capture are too large to reckon with in {area}/{relation}.sql",
+                todo="leave the file with impossible sizes or times out of the capture",
+            ) from error
         for (name,) in self.rows(
             "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, '_')"
         ):
@@ -113,6 +119,17 @@ def table_path(capture_dir: Path, name: str) -> Path:
     return capture_dir / "tables" / f"{name}.parquet"
 
 
+def check_table(table: Table, path: Path) -> None:
+    """Raise BadInput for a file that is not the whole Parquet file of the table that its name says."""
+    todo = "remove the capture's folder in OUT and run the same command again from `leakpath ingest`"
+    try:
+        found = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput("a damaged table", where=str(path), todo=todo) from error
+    if not found.equals(table.arrow_schema()):
+        raise BadInput("not the table that its name says", where=str(path), todo=todo)
+
+
 def open_capture(
     capture_dir: Path, temp: Path, *, threads: int | None = None, settings: Mapping[str, Any] | None = None
 ) -> Database:
@@ -120,5 +137,7 @@ def open_capture(
     database = Database(temp, threads=threads, settings=settings)
     for name, table in TABLES.items():
         path = table_path(capture_dir, name)
+        if path.exists():
+            check_table(table, path)
         database.view(table, [path] if path.exists() else [])
     return database

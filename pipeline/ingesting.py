@@ -115,7 +115,28 @@ def _unify(database: Database, parts: Path, out: Path, results: Sequence[FileRes
         )
     }
     placed = Placement({row.file_id: row for row in rows}, processes, dumps)
-    for table in raw:
+    for table in sorted(raw, key=lambda table: table.name == "diagnostics"):
         files = part_files(parts, table)
+        if table.name == "diagnostics":
+            files += _count_lost(table, parts, placed)
         if files:
             unify(table, files, table_path(out, table.name), placed)
+
+
+def _count_lost(table: Table, parts: Path, placed: Placement) -> list[Path]:
+    """A part of `diagnostics` with the times that the clock step could not place, if there are any."""
+    lost = {file: count for file, count in sorted(placed.lost.items()) if count}
+    if not lost:
+        return []
+    path = parts / table.name / f"{len(placed.alignments) + 10**6}.parquet"
+    file = ParquetFile(table, path)
+    columns = {"file_id": list(lost), "occurrence_count": list(lost.values())}
+    constants = {
+        "stage": "ingest",
+        "name": "times_beyond_the_clock",
+        "severity": "data_loss",
+        "detail": "times that the offset of the file's clock moves before 1970 or beyond 2116; they count as not known",
+    }
+    file.write(to_arrow(table, columns, constants))
+    file.close()
+    return [path]

@@ -50,7 +50,11 @@ def open_tables(out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = duckdb.connect(config={**settings, "temp_directory": spill})
         try:
             for name in present_tables(folder):
-                connection.execute(view_sql(name, TABLES[name].columns, literal))
+                try:
+                    connection.execute(view_sql(name, TABLES[name].columns, literal))
+                except duckdb.Error as error:
+                    todo = "run `leakpath run` again, it rewrites what is damaged"
+                    raise BadInput(f"a damaged table: {str(error).splitlines()[0]}", where=name, todo=todo) from error
             # DuckDB holds both the pattern and the files it finds against this list.
             connection.execute("SET allowed_directories = [?, ?]", [f"{folder}/", pattern])
             connection.execute("SET enable_external_access = false")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ingest.bounds import bounded
 from ingest.writer import ParquetFile
 from pipeline.clock import Alignment
 from schemas.tables import Table
@@ -26,11 +28,13 @@ class Placement:
     """What the clock step found: each file's alignment and process, and each dump's number and last event that counts.
 
     `dumps` maps (file, device) to (dump_index, cutoff_ns); events at or after the cutoff are in a later dump as well.
+    `lost` counts, by file, times that the capture's clock can't have: they become null.
     """
 
     alignments: Mapping[int, Alignment]
     processes: Mapping[int, int | None]
     dumps: Mapping[tuple[int, int | None], tuple[int, int | None]]
+    lost: Counter[int] = field(default_factory=Counter)
 
 
 def part_files(parts: Path, table: Table) -> list[Path]:
@@ -42,7 +46,7 @@ def _moved(times: pa.Array | pa.ChunkedArray, alignment: Alignment) -> pa.Array 
     """Times on the capture's clock; wrapping sums keep a hostile time from raising."""
     moved = pc.add(times, pa.scalar(alignment.offset_ns or 0, pa.int64()))
     if alignment.drift_ratio:
-        away = pc.cast(pc.subtract(times, alignment.origin_ns or 0), pa.float64())
+        away = pc.cast(pc.subtract(times, alignment.origin_ns or 0), pa.float64(), safe=False)
         moved = pc.add(moved, pc.cast(pc.round(pc.multiply(away, alignment.drift_ratio)), pa.int64(), safe=False))
     return moved
 
@@ -61,6 +65,8 @@ def _placed(table: Table, rows: pa.Table, file_id: int, placement: Placement) ->
     if alignment is not None and alignment.clock_aligned:
         for name in table.timestamps:
             replace(name, _moved(rows[name], alignment))
+        rows, lost = bounded(table, rows)
+        placement.lost[file_id] += sum(lost.values())
         if "clock_aligned" in table.columns:
             replace("clock_aligned", pa.repeat(pa.scalar(True), rows.num_rows))
     process = placement.processes.get(file_id)

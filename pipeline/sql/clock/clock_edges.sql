@@ -17,18 +17,18 @@ JOIN _differences AS b USING (reference_file_id, file_id, method)
 WHERE b.ts_ns > a.ts_ns
 GROUP BY ALL;
 
--- Each edge twice: with its slope and level.
+-- Each edge twice: with its slope and level. No clock drifts by a hundredth: such a slope is damage.
 CREATE TEMP TABLE _sloped AS
 SELECT d.*, s.slope, d.difference_ns - (s.slope * (d.ts_ns - d.origin_ns))::BIGINT AS left_ns
 FROM _differences AS d JOIN _slopes AS s USING (reference_file_id, file_id, method)
-WHERE s.slope <> 0
+WHERE s.slope <> 0 AND abs(s.slope) < 0.01
 UNION ALL
 SELECT *, 0.0, difference_ns FROM _differences;
 
 CREATE TEMP TABLE _scatter AS
 SELECT
     reference_file_id, file_id, method, slope, median_ns,
-    count(*) AS seen, any_value(span_ns) AS span_ns, quantile_disc(abs(left_ns - median_ns), 0.5) AS mad_ns
+    count(*) AS seen, any_value(span_ns) AS span_ns, quantile_disc(abs(left_ns::HUGEINT - median_ns), 0.5) AS mad_ns
 FROM (
     SELECT *, quantile_disc(left_ns, 0.5) OVER (PARTITION BY reference_file_id, file_id, method, slope) AS median_ns
     FROM _sloped
@@ -44,7 +44,7 @@ CREATE TEMP TABLE _inliers AS
 SELECT d.*, l.seen
 FROM _sloped AS d
 JOIN _lines AS l USING (reference_file_id, file_id, method, slope)
-WHERE abs(d.left_ns - l.median_ns) <= greatest(5 * l.mad_ns, 1000);
+WHERE abs(d.left_ns::HUGEINT - l.median_ns) <= greatest(5 * l.mad_ns, 1000);
 
 CREATE TEMP TABLE clock_edges AS
 SELECT
@@ -54,8 +54,8 @@ SELECT
     offset_ns,
     slope AS drift_ratio,
     any_value(origin_ns) AS origin_ns,
-    quantile_disc(abs(left_ns - offset_ns), 0.5) AS residual_p50_ns,
-    quantile_disc(abs(left_ns - offset_ns), 0.99) AS residual_p99_ns
+    quantile_disc(abs(left_ns::HUGEINT - offset_ns), 0.5) AS residual_p50_ns,
+    quantile_disc(abs(left_ns::HUGEINT - offset_ns), 0.99) AS residual_p99_ns
 FROM (
     SELECT *, quantile_disc(left_ns, 0.5) OVER (PARTITION BY reference_file_id, file_id, method) AS offset_ns FROM _inliers
 )

@@ -3,15 +3,20 @@
 CREATE TEMP TABLE _shown AS
 SELECT allocation_id FROM numbered_lives WHERE level <> 'tensor' OR free_ts_ns IS NULL;
 
+CREATE TEMP TABLE _last_calls AS
+SELECT a.process_id, a.correlation_id, max(a.start_ns) AS start_ns FROM api_calls AS a
+SEMI JOIN (SELECT process_id, alloc_correlation_id FROM allocations_made WHERE level IN ('segment', 'driver')) AS m
+    ON m.process_id = a.process_id AND m.alloc_correlation_id = a.correlation_id
+GROUP BY a.process_id, a.correlation_id;
+
 CREATE TEMP TABLE allocation_links_made AS
 SELECT allocation_id, 'parent' AS link, 'address_and_time' AS link_method, parent_allocation_id::VARCHAR AS linked_id, time_difference_ns
 FROM allocation_parents SEMI JOIN _shown USING (allocation_id)
 UNION ALL
-SELECT m.allocation_id, 'api_call', 'correlation_id', m.alloc_correlation_id::VARCHAR, min(m.alloc_ts_ns - c.start_ns)
+SELECT m.allocation_id, 'api_call', 'correlation_id', m.alloc_correlation_id::VARCHAR, m.alloc_ts_ns - c.start_ns
 FROM allocations_made AS m
-JOIN api_calls AS c ON c.process_id = m.process_id AND c.correlation_id = m.alloc_correlation_id
+JOIN _last_calls AS c ON c.process_id = m.process_id AND c.correlation_id = m.alloc_correlation_id
 WHERE m.level IN ('segment', 'driver')
-GROUP BY ALL
 UNION ALL
 SELECT l.allocation_id, 'native_stack', 'address_size_time', t.alloc_call_path_id::VARCHAR, t.time_difference_ns
 FROM seen_twice AS t JOIN numbered_lives AS l ON l.life_id = t.life_id

@@ -20,14 +20,26 @@ FROM _moments AS m
 ASOF JOIN request_timeline AS t ON t.process_id = m.process_id AND t.ts_ns <= m.ts_ns
 WHERE t.request_id IS NOT NULL;
 
-CREATE TEMP TABLE _by_thread AS
-SELECT d.allocation_id, t.range_id
-FROM numbered_lives AS d
-JOIN api_calls AS a ON a.process_id = d.process_id AND a.correlation_id = d.alloc_correlation_id AND a.clock_aligned
+-- The last call of a number first, then its allocations: a number that many of both share must not multiply them.
+CREATE TEMP TABLE _allocating_calls AS
+SELECT a.process_id, a.file_id, a.thread_id, a.correlation_id, a.start_ns FROM api_calls AS a
+SEMI JOIN (SELECT process_id, alloc_correlation_id FROM numbered_lives WHERE level = 'driver') AS d
+    ON d.process_id = a.process_id AND d.alloc_correlation_id = a.correlation_id
+WHERE a.clock_aligned;
+
+CREATE TEMP TABLE _call_ranges AS
+SELECT a.process_id, a.correlation_id, t.range_id
+FROM _allocating_calls AS a
 ASOF JOIN thread_timeline AS t ON t.process_id = a.process_id AND t.file_id = a.file_id AND t.thread_id = a.thread_id
     AND t.ts_ns <= a.start_ns
-WHERE d.level = 'driver' AND t.range_id IS NOT NULL
-QUALIFY row_number() OVER (PARTITION BY d.allocation_id ORDER BY a.start_ns DESC, t.range_id) = 1;
+WHERE t.range_id IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY a.process_id, a.correlation_id ORDER BY a.start_ns DESC, t.range_id) = 1;
+
+CREATE TEMP TABLE _by_thread AS
+SELECT d.allocation_id, c.range_id
+FROM numbered_lives AS d
+JOIN _call_ranges AS c ON c.process_id = d.process_id AND c.correlation_id = d.alloc_correlation_id
+WHERE d.level = 'driver';
 
 CREATE TEMP TABLE allocation_ranges AS
 SELECT

@@ -6,17 +6,17 @@ SELECT process_id, device_index, level, min(coalesce(alloc_ts_ns, free_ts_ns)) A
 FROM allocations WHERE memory_kind <> 'static' AND process_id IS NOT NULL AND device_index IS NOT NULL GROUP BY ALL;
 
 CREATE TEMP TABLE _deltas AS
-SELECT a.process_id, a.device_index, a.level, coalesce(a.alloc_ts_ns, s.first_ns) AS ts_ns, a.allocated_bytes AS bytes, 1 AS step, 0 AS pending
+SELECT a.process_id, a.device_index, a.level, coalesce(a.alloc_ts_ns, s.first_ns) AS ts_ns, coalesce(a.allocated_bytes, 0) AS bytes, 1 AS step, 0 AS pending
 FROM allocations AS a JOIN _spans AS s USING (process_id, device_index, level)
 WHERE a.memory_kind <> 'static' AND s.first_ns IS NOT NULL
 UNION ALL
-SELECT process_id, device_index, level, free_ts_ns, -allocated_bytes, -1, 0 FROM allocations
+SELECT process_id, device_index, level, free_ts_ns, -coalesce(allocated_bytes, 0), -1, 0 FROM allocations
 WHERE memory_kind <> 'static' AND free_ts_ns IS NOT NULL
 UNION ALL
-SELECT process_id, device_index, level, free_requested_ts_ns, 0, 0, allocated_bytes FROM allocations
+SELECT process_id, device_index, level, free_requested_ts_ns, 0, 0, coalesce(allocated_bytes, 0) FROM allocations
 WHERE memory_kind <> 'static' AND free_requested_ts_ns IS NOT NULL AND coalesce(free_ts_ns > free_requested_ts_ns, true)
 UNION ALL
-SELECT process_id, device_index, level, free_ts_ns, 0, 0, -allocated_bytes FROM allocations
+SELECT process_id, device_index, level, free_ts_ns, 0, 0, -coalesce(allocated_bytes, 0) FROM allocations
 WHERE memory_kind <> 'static' AND free_ts_ns > free_requested_ts_ns;
 
 -- At one instant what ends comes first, so that no peak is counted that never was.

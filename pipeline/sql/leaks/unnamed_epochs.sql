@@ -7,7 +7,7 @@ CREATE TEMP TABLE _bursts AS
 SELECT g.process_id, g.ts_ns AS start_ns
 FROM _gaps AS g
 JOIN (
-    SELECT process_id, greatest(1000000, 20 * quantile_disc(gap_ns, 0.9)) AS limit_ns
+    SELECT process_id, greatest(1000000, 20::HUGEINT * quantile_disc(gap_ns, 0.9)) AS limit_ns
     FROM _gaps WHERE gap_ns IS NOT NULL GROUP BY process_id
 ) AS l USING (process_id)
 WHERE g.gap_ns IS NULL OR g.gap_ns > l.limit_ns;
