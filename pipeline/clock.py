@@ -157,6 +157,8 @@ def _place(component: Mapping[int, list[Edge]], files: Mapping[int, File]) -> li
         line = to_root[file_id]
         offset = line.offset_ns + shift
         check = _declared_offset(file)
+        if placing is None and check is not None and abs(check - offset) > AGREE_NS:
+            placing = min(component[file_id], key=_rank)  # the others outvoted its own clock
         row = Alignment(
             file_id, file.clock, placing.method if placing else "declared_realtime", offset, clock_aligned=True
         )

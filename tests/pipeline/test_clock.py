@@ -41,6 +41,7 @@ def test_the_majority_of_declared_clocks_decides() -> None:
     rows = align(files, edges)
     assert _offsets(rows) == [-HOUR, 0, 0, 0]
     assert [row.is_disagreement for row in rows] == [True, False, False, False]
+    assert (rows[0].method, rows[0].reference_file_id) == ("shared_allocations", 1)
     assert all(row.clock_aligned for row in rows)
 
 
