@@ -6,12 +6,12 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from ingest.callpaths import clean_text
 from ingest.capture_yaml import NAME, CaptureNotes, read_capture_yaml
+from ingest.digests import file_digest
 from ingest.errors import BadInput, OutputError
 from ingest.opening import read_head
 from ingest.registry import importer_for
@@ -58,15 +58,6 @@ def capture_files(root: Path) -> list[Path]:
     if not files:
         raise BadInput("the folder holds no files", where=str(root), todo="put the capture's files into it")
     return files
-
-
-def file_digest(path: Path) -> str:
-    """BLAKE2b-128 of a file's bytes, hexadecimal."""
-    digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[str, Any]) -> FileResult:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ingest.digests import file_digest
 from ingest.errors import BadInput
 
 _PACKAGES = Path(__file__).resolve().parent.parent
@@ -32,8 +33,7 @@ def _blake2b(data: bytes) -> str:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return file_digest(path)
     except OSError as error:
         raise BadInput(
             error.strerror or "can't be read", where=str(path), todo="check the path and its permissions"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest import capture as module
-from ingest.capture import FileResult, capture_files, file_digest, read_capture
+from ingest.capture import FileResult, capture_files, read_capture
 from ingest.capture_yaml import read_capture_yaml
+from ingest.digests import file_digest
 from ingest.errors import BadInput, OutputError
 from tests.ingest.torch_shapes import whole, write
 
@@ -213,3 +215,10 @@ def test_notes_with_text_that_no_table_can_hold(root: Path, tmp_path: Path) -> N
         assert _read(root, tmp_path)["snapshot.pickle"].read_state == "read"
     except BadInput as error:
         assert "capture.yaml" in str(error)
+
+
+def test_a_file_without_end_has_a_digest(tmp_path: Path) -> None:
+    """/proc/kmsg and alike call themselves regular and empty, and reading them waits for ever."""
+    link = tmp_path / "endless"
+    link.symlink_to("/proc/kmsg")
+    assert file_digest(link) == blake2b(digest_size=16).hexdigest()
