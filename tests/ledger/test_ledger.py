@@ -91,7 +91,9 @@ def test_parts_add_up_to_the_device_at_every_sample(seed: int, tmp_path: Path) -
         kind = draw.choice(("device", "device", "pinned", "static")) if level == "driver" else "device"
         allocations.append(allocation(number, level, draw.randrange(1, 400), start, end, memory_kind=kind, **place))
     database = ledger(tmp_path, metrics, allocations)
-    assert {ts for ts, in database.rows("SELECT DISTINCT ts_ns FROM memory_ledger_made")} == set(range(100, 2100, 100))
+    assert {ts for (ts,) in database.rows("SELECT DISTINCT ts_ns FROM memory_ledger_made")} == set(
+        range(100, 2100, 100)
+    )
     for (ts, index), total in used.items():
         found = parts(database, ts, index)
         assert sum(size or 0 for (_, part), size in found.items() if part not in SCALES) == total, (ts, index)
@@ -155,7 +157,7 @@ def test_a_true_sample_is_not_flagged(tmp_path: Path) -> None:
 def test_long_series_keep_their_ends_and_the_peak(tmp_path: Path) -> None:
     metrics = [row for ts in range(1200) for row in device(ts, 9_999 if ts == 777 else 100 + ts % 7)]
     database = ledger(tmp_path, metrics, samples=50)
-    kept = {ts for ts, in database.rows("SELECT DISTINCT ts_ns FROM memory_ledger_made")}
+    kept = {ts for (ts,) in database.rows("SELECT DISTINCT ts_ns FROM memory_ledger_made")}
     assert {0, 777, 1199} <= kept
     assert 50 <= len(kept) <= 53
 
