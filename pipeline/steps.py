@@ -10,10 +10,12 @@ from ingest.errors import BadInput
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
 from pipeline.ingesting import IngestSummary, ingest
+from pipeline.leaks.epochs import tokens_by_epoch
 from pipeline.leaks.evidence import assign_evidence
 from pipeline.leaks.paths import CallPathReader
+from pipeline.leaks.pools import processes_with_segments
 from pipeline.leaks.root_causes import RootCause, root_causes
-from pipeline.leaks.suspects import judge_groups
+from pipeline.leaks.suspects import Rated, judge_groups
 from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
 from schemas.config import Config
 from schemas.tables import TABLES
@@ -76,6 +78,21 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
     _publish(database, capture_dir, "live_bytes", "live_bytes_made")
 
 
+def _root_causes(
+    database: Database, rated: list[Rated], paths: CallPathReader, config: Config
+) -> dict[int, list[RootCause]]:
+    """Root causes of the growing suspects, by suspect number."""
+    tokens, with_segments = tokens_by_epoch(database), processes_with_segments(database)
+    causes = {}
+    for number, item in enumerate(rated):
+        if item.suspect.judgement.verdict == "growing":
+            process = item.suspect.groups[0].key.process_id
+            causes[number] = root_causes(
+                item, paths, config.root_causes, tokens.get(process, {}), has_segments=process in with_segments
+            )
+    return causes
+
+
 def _judge(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
     progress("judging survivors")
     for relation in ("judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
@@ -89,24 +106,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     rated = judge_groups(database, config.leaks, paths.root)
     assign_evidence(database, rated)
     _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
-    tokens = {
-        (process, index): count
-        for process, index, count in database.rows(
-            "SELECT e.process_id, e.epoch_index, max(coalesce(r.prompt_tokens, 0) + coalesce(r.output_tokens, 0))"
-            " FROM epochs AS e JOIN request_spans AS r ON r.request_id = e.request_id"
-            " AND (r.process_id = e.process_id OR r.process_id IS NULL)"
-            " WHERE r.prompt_tokens IS NOT NULL OR r.output_tokens IS NOT NULL GROUP BY ALL"
-        )
-    }
-    with_segments = {
-        row[0] for row in database.rows("SELECT DISTINCT process_id FROM allocations WHERE level = 'segment'")
-    }
-    causes: dict[int, list[RootCause]] = {}
-    for number, item in enumerate(rated):
-        if item.suspect.judgement.verdict == "growing":
-            process = item.suspect.groups[0].key.process_id
-            own = {index: count for (owner, index), count in tokens.items() if owner == process}
-            causes[number] = root_causes(item, paths, config.root_causes, own, has_segments=process in with_segments)
+    causes = _root_causes(database, rated, paths, config)
     progress("balancing the device's ledger")
     for relation in ("memory_ledger_made", "idle_contexts"):
         database.run("ledger", relation)

@@ -67,3 +67,16 @@ def load_epochs(database: Database) -> dict[int | None, Epochs]:
         span = (end if complete and end is not None else starts[-1]) - starts[0]
         found[process] = Epochs(rows[0][0], count, max(span, 0), attributes)
     return found
+
+
+def tokens_by_epoch(database: Database) -> dict[int | None, dict[int, int]]:
+    """Prompt and output tokens of each epoch's request, by process; epochs whose request has no counts are left out."""
+    found: dict[int | None, dict[int, int]] = {}
+    for process, index, count in database.rows(
+        "SELECT e.process_id, e.epoch_index, max(coalesce(r.prompt_tokens, 0) + coalesce(r.output_tokens, 0))"
+        " FROM epochs AS e JOIN request_spans AS r ON r.request_id = e.request_id"
+        " AND (r.process_id = e.process_id OR r.process_id IS NULL)"
+        " WHERE r.prompt_tokens IS NOT NULL OR r.output_tokens IS NOT NULL GROUP BY ALL"
+    ):
+        found.setdefault(process, {})[index] = count
+    return found
