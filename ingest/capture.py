@@ -60,6 +60,11 @@ def capture_files(root: Path) -> list[Path]:
     return files
 
 
+def _without_place(error: BadInput) -> str:
+    """What happened and what to do; the row names the file."""
+    return f"{error.what}; {error.todo}" if error.todo else error.what
+
+
 def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[str, Any]) -> FileResult:
     try:
         size, digest = path.stat().st_size, file_digest(path)
@@ -106,7 +111,7 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
     try:
         head = read_head(path)
     except BadInput as error:
-        return result("refused", str(error))
+        return result("refused", _without_place(error))
     importer = importer_for(head, path)
     if importer is None:
         if not head:
@@ -120,7 +125,7 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
         sink.close()
     except BadInput as error:
         sink.discard()
-        return result("refused", str(error).replace(str(path), relative), None, importer.name)
+        return result("refused", _without_place(error), None, importer.name)
     except BaseException:
         sink.discard()
         raise

@@ -162,7 +162,7 @@ _FIELDS: tuple[Field, ...] = (
         nullable=False,
     ),
     Field("address", "uint64", "Virtual address."),
-    _bytes("size_bytes", "Size in the record, as the producer gives it."),
+    _bytes("size_bytes", "Size of the allocation, the copy or the file, as the record gives it."),
     Field(
         "memory_kind",
         "text",
