@@ -41,7 +41,7 @@ class CuptiRecorder:
         self.flush_period_s = flush_period_s
         self.kinds = (*KINDS, *API_KINDS) if api else KINDS
         self.all_calls, self.wish = all_calls, delivery
-        self.library = CuptiLibrary()
+        self.native = CuptiLibrary()
         self.muted: dict[str, dict[int, str]] = {}
         self.rows: Counter[str] = Counter()
         self.muted_rows = 0
@@ -56,7 +56,7 @@ class CuptiRecorder:
     def start(self, file: BinaryIO) -> None:
         """Begin to record into `file`, which is open, empty and ours."""
         self.file = file
-        library = self.library
+        library = self.native
         thread_ids = library.use_system_thread_ids()
         self.delivery = library.delivery(self.wish, self._take)
         library.follow_nvtx()
@@ -88,15 +88,15 @@ class CuptiRecorder:
         """Flush what CUPTI holds, write it and the footer, close the file."""
         self._stopping.set()
         self._flusher.join()
-        self.library.flush(force=True)
+        self.native.flush(force=True)
         for kind in self.kinds:
-            self.library.disable(kind)
-        self.library.flush(force=True)
+            self.native.disable(kind)
+        self.native.flush(force=True)
         self._queue.put(_STOP)
         self._writer.join()
         footer = {
             "clock": read_clock_pair(),
-            "cupti_timestamp": self.library.timestamp(),
+            "cupti_timestamp": self.native.timestamp(),
             "dropped_records": self.delivery.dropped,
             "skipped_records": dict(self.delivery.skipped),
             "muted_records": self.muted_rows,
@@ -133,12 +133,12 @@ class CuptiRecorder:
     def _call_name(self, kind: str, callback_id: int) -> str | None:
         key = (kind, callback_id)
         if key not in self._names:
-            self._names[key] = self.library.call_name(kind, callback_id)
+            self._names[key] = self.native.call_name(kind, callback_id)
         return self._names[key]
 
     def _flush_all(self) -> None:
         while not self._stopping.wait(self.flush_period_s):
-            self.library.flush(force=False)
+            self.native.flush(force=False)
 
     def _write_all(self) -> None:
         waiting: dict[str, list[Block]] = {}

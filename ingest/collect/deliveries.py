@@ -43,7 +43,7 @@ class BufferDelivery:
     name = "buffers"
 
     def __init__(self, library: Any, module: Any, deliver: Callable[[Block], None]) -> None:
-        self.library, self.module, self.deliver = library, module, deliver
+        self.native, self.module, self.deliver = library, module, deliver
         self.skipped: Counter[str] = Counter()
         self.dropped = 0
         self._kinds = {int(kind): kind.name for kind in module.ActivityKind}
@@ -55,7 +55,7 @@ class BufferDelivery:
         self._completed = BuffersCompleted(self._on_completed)
 
     def register(self) -> None:
-        status = self.library.cuptiActivityRegisterCallbacks(self._requested, self._completed)
+        status = self.native.cuptiActivityRegisterCallbacks(self._requested, self._completed)
         if status:
             raise RuntimeError(f"cuptiActivityRegisterCallbacks returned {status}")
 
@@ -70,7 +70,7 @@ class BufferDelivery:
             if valid:
                 self._read(buffer, valid)
             count = ctypes.c_size_t()
-            if not self.library.cuptiActivityGetNumDroppedRecords(context, stream, ctypes.byref(count)):
+            if not self.native.cuptiActivityGetNumDroppedRecords(context, stream, ctypes.byref(count)):
                 self.dropped += count.value
         except Exception as error:  # an exception can't pass through C: count it, never disturb the program
             self.skipped[f"buffer: {type(error).__name__}: {error}"] += 1
@@ -94,7 +94,7 @@ class BufferDelivery:
 
     def _length_at(self, buffer: int, valid: int, offset: int) -> int:
         record = ctypes.c_void_p(buffer + offset)
-        status = self.library.cuptiActivityGetNextRecord(
+        status = self.native.cuptiActivityGetNextRecord(
             ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
         )
         if status == MAX_LIMIT_REACHED:  # there is no next one: the record fills the rest
