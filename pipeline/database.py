@@ -92,14 +92,11 @@ class Database:
         """All rows of a query."""
         return self.connection.execute(sql, parameters).fetchall()
 
-    def write(self, table: Table, path: Path, *, relation: str | None = None, select: str | None = None) -> int:
-        """Write a relation under the table's contract, in its declared order; returns the rows written.
-
-        `select` replaces the plain column list (it must yield the declared columns).
-        """
+    def write(self, table: Table, path: Path, *, relation: str) -> int:
+        """Write a relation under the table's contract, in its declared order; returns the rows written."""
         names = ", ".join(f'"{name}"' for name in table.columns)
         order = ", ".join(f'"{name}" NULLS FIRST' for name in table.order)
-        query = f"SELECT {names} FROM ({select or f'SELECT * FROM {relation or table.name}'}) ORDER BY {order}"
+        query = f"SELECT {names} FROM {relation} ORDER BY {order}"
         schema = table.arrow_schema()
         file = ParquetFile(table, path)
         try:
@@ -130,11 +127,9 @@ def check_table(table: Table, path: Path) -> None:
         raise BadInput("not the table that its name says", where=str(path), todo=todo)
 
 
-def open_capture(
-    capture_dir: Path, temp: Path, *, threads: int | None = None, settings: Mapping[str, Any] | None = None
-) -> Database:
+def open_capture(capture_dir: Path, temp: Path, *, settings: Mapping[str, Any] | None = None) -> Database:
     """A database with every declared table of the capture as a view."""
-    database = Database(temp, threads=threads, settings=settings)
+    database = Database(temp, settings=settings)
     for name, table in TABLES.items():
         path = table_path(capture_dir, name)
         if path.exists():

@@ -69,10 +69,6 @@ class CaptureTables:
         self._db.close()
         self._spill.cleanup()
 
-    def has(self, *names: str) -> bool:
-        """Whether all of the tables are present and have rows."""
-        return all(self.states[name].row_count for name in names)
-
     def query(self, name: str, **parameters: Any) -> list[Row]:
         """All rows of `reports/sql/<name>.sql` with its named parameters; the query itself bounds their number."""
         return self.rows(query_text(name), parameters)
