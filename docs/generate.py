@@ -61,12 +61,22 @@ def formats_page() -> str:
         "# Capture formats\n",
         "Files are recognised by their content, never by their name alone; `.gz` and `.zst` are read as they are.",
         "What is damaged or left out is counted in `diagnostics`.\n",
-        "| format | what it is | made by | versions | clock | tables |",
-        "|---|---|---|---|---|---|",
+        "| format | what it is | clock |",
+        "|---|---|---|",
     ]
     for i in importers():
-        cells = [f"[{i.name}]({i.reference})", i.title, i.produced_by, i.versions, i.clock, _names(i.tables)]
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        lines.append(f"| [{i.name}](#{i.name}) | {_cell(i.title)} | {i.clock} |")
+    for i in importers():
+        lines += [
+            f"\n## {i.name}\n",
+            f"{i.title}. Definition: <{i.reference}>\n",
+            f"- **made by** {i.produced_by}",
+            f"- **how to make one** `{i.recipe}`",
+            f"- **versions** {i.versions}",
+            f"- **clock** {i.clock}",
+            f"- **read into** {_names(i.tables)}",
+            f"- **not read** {i.left_out}",
+        ]
     return NOTE + "\n".join(lines) + "\n"
 
 

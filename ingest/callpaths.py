@@ -10,12 +10,13 @@ MAX_TEXT = 4096
 
 
 class Frame(NamedTuple):
-    """One frame of code. `line` is 1-based, None or 0 where unknown."""
+    """One frame of code. `line` is 1-based, None or 0 where unknown; `address` is given for frames without a symbol."""
 
     function: str
     file: str | None = None
     line: int | None = None
     module: str | None = None
+    address: int | None = None
 
 
 def stable_id(*parts: object) -> int:
@@ -46,8 +47,10 @@ class CallPaths:
         """Frame number of `frame`."""
         number = self._frames.get(frame)
         if number is None:
-            frame = Frame(clean_text(frame.function), _clean(frame.file), frame.line, _clean(frame.module))
-            number = self._frames.setdefault(frame, stable_id(*frame))
+            function, file, line, module, address = frame
+            frame = Frame(clean_text(function), _clean(file), line, _clean(module), address)
+            parts = (function, file, line, module) if address is None else (function, file, line, module, address)
+            number = self._frames.setdefault(frame, stable_id(*parts))
         return number
 
     def path(self, frame_ids: Sequence[int]) -> int | None:
@@ -68,7 +71,7 @@ class CallPaths:
         """Columns of `frames` and `call_paths` for everything interned so far."""
         by_id = {number: frame for frame, number in self._frames.items()}
         frames: dict[str, list[object]] = {"frame_id": list(by_id)}
-        for position, column in enumerate(("function", "file", "line", "module")):
+        for position, column in enumerate(Frame._fields):
             frames[column] = [frame[position] for frame in by_id.values()]
         paths: dict[str, list[object]] = {
             "call_path_id": list(self._paths.values()),

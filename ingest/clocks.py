@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Clock = Literal["realtime", "monotonic", "boottime", "monotonic_raw", "unknown"]
+Clock = Literal["realtime", "monotonic", "boottime", "monotonic_raw", "perf", "session", "unknown"]
+"""perf: the kernel's local_clock, `perf record` without -k; session: time since a recording began."""
 
 
 class ClockPair(NamedTuple):

@@ -63,6 +63,8 @@ IMPORTER = Importer(
     clock="realtime",
     versions=f"NDJSON with cupti-python attribute names; leakpath-cupti {', '.join(VERSIONS)}",
     produced_by="leakpath collect cupti -- python app.py",
+    recipe="leakpath collect cupti -- python app.py",
+    left_out="kinds that no table has (counters, PC sampling, OpenACC): counted by kind",
     reference="https://docs.nvidia.com/cupti/api/group__CUPTI__ACTIVITY__API.html",
     tables=(
         "processes",

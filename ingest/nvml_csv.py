@@ -160,6 +160,8 @@ IMPORTER = Importer(
     versions="columns timestamp_ns, device_index, used_bytes; optional free_bytes, total_bytes, gpu_util_pct, "
     "mem_util_pct, pid, pid_used_bytes and others; any order",
     produced_by="`leakpath collect nvml`",
+    recipe="leakpath collect nvml",
+    left_out="nothing: unknown columns become series of their own",
     reference="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",
     tables=("metrics",),
     sniff=sniff,

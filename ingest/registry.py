@@ -19,6 +19,7 @@ class Importer:
     this format, whatever its version; `path` is for formats that are folders, never for the file's name.
     `read(path, sink)` reads the file into the sink. It raises BadInput when nothing can be read, and counts
     damage with `sink.count` while it reads the rest. Lower `priority` is asked first; priorities are unique.
+    `recipe` is a command that makes such a file, `left_out` what the file may hold and no table has.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Importer:
     clock: Clock
     versions: str
     produced_by: str
+    recipe: str
+    left_out: str
     reference: str
     tables: tuple[str, ...]
     sniff: Callable[[bytes, Path], bool]

@@ -61,6 +61,8 @@ IMPORTER = Importer(
     clock="realtime",
     versions="columns timestamp_ns, request_id, token_index; optional rss_bytes, cuda_allocated_bytes; any order",
     produced_by="the serving process, one row a token",
+    recipe="in the server, after each token: print(time.time_ns(), request_id, i, rss, allocated_bytes, sep=',')",
+    left_out="columns with other names, counted",
     reference="https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory_allocated.html",
     tables=("tokens",),
     sniff=sniff,

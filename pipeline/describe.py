@@ -75,6 +75,8 @@ def format_facts() -> list[dict[str, Any]]:
             "versions": i.versions,
             "clock": i.clock,
             "produced_by": i.produced_by,
+            "recipe": i.recipe,
+            "left_out": i.left_out,
             "reference": i.reference,
             "tables": list(i.tables),
         }

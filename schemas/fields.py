@@ -63,7 +63,11 @@ _FIELDS: tuple[Field, ...] = (
     Field("format", "text", "Name of the importer that read the file, null when none recognised it."),
     Field("format_version", "text", "Version of the format as the file states it."),
     Field("digest", "text", "BLAKE2b-128 of the file's bytes, hexadecimal."),
-    Field("clock", "text", "Clock the file was recorded on: realtime, monotonic, boottime, monotonic_raw or unknown."),
+    Field(
+        "clock",
+        "text",
+        "Clock the file was recorded on: realtime, monotonic, boottime, monotonic_raw, perf, session or unknown.",
+    ),
     Field("read_state", "text", "read, partial (damage counted in `diagnostics`), refused or unknown_format."),
     Field("message", "text", "What went wrong with the file and what to do, null when nothing did."),
     Field("rank", "int64", "Rank of the process in a distributed job, null when not a ranked capture."),
@@ -84,7 +88,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "process_id",
         "int64",
-        "Process id on its host; negative when no file names it (one number a rank folder or file).",
+        "Process id on its host; negative when no file names it (one number a rank folder or file), 0 is the kernel.",
     ),
     Field("thread_id", "int64", "Thread id as the producer gives it (CUPTI: low 32 bits of pthread_self)."),
     Field("device_index", "int32", "CUDA device ordinal within the process."),
@@ -102,6 +106,7 @@ _FIELDS: tuple[Field, ...] = (
     Field("domain", "text", "NVTX domain, empty for the default one."),
     Field("uuid", "text", "Device UUID."),
     Field("process_name", "text", "Command name of the process."),
+    Field("cpu_index", "int32", "Processor it ran on."),
     Field("priority", "int64", "Stream priority."),
     Field("stream_flag", "text", "Stream kind: default, non_blocking, null, unknown."),
     Field("parent_context_id", "int64", "Context a green context was made from."),
@@ -166,16 +171,18 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "memory_kind",
         "text",
-        "device, pinned, pageable, managed, array, static (module globals), device_static or unknown.",
+        "device, pinned, pageable, managed, array, static (module globals), device_static or unknown; of the host also heap, slab and page.",
     ),
     Field("call_path_id", "int64", "Call path (root to leaf) in `call_paths`."),
     Field("return_code", "int64", "Return value of the call, 0 is success."),
     _bytes("device_free_bytes", "Free device memory the driver reported at an out-of-memory event."),
+    _bytes("total_allocated_bytes", "Bytes the allocator had handed out on the device after the event."),
+    _bytes("total_reserved_bytes", "Bytes the allocator held from the driver on the device after the event."),
     Field("user_metadata", "text", "User metadata string of the allocator event."),
     Field("compile_context", "text", "torch.compile context of the allocator event."),
     # api, gpu
-    Field("api", "text", "runtime or driver."),
-    Field("op", "text", "kernel, memcpy, memset or graph."),
+    Field("api", "text", "runtime, driver, or osrt (operating system calls)."),
+    Field("op", "text", "kernel, memcpy, memset, graph, migration or page_fault (unified memory)."),
     Field("sync_kind", "text", "event, stream_wait, stream, context or unknown."),
     Field("event_id", "int64", "CUDA event of the synchronisation."),
     Field("copy_kind", "text", "Direction of a copy: htod, dtoh, dtod, htoh, ptop, …"),
@@ -190,7 +197,38 @@ _FIELDS: tuple[Field, ...] = (
     Field("graph_id", "int64", "CUDA graph the operation belongs to."),
     Field("graph_node_id", "int64", "Node of the CUDA graph."),
     Field("overhead_kind", "text", "What the profiler spent the time on.", nullable=False),
+    # stack samples
+    Field(
+        "event",
+        "text",
+        "What was sampled or counted, as the producer names it (cycles:u, page-faults, outstanding, …).",
+        nullable=False,
+    ),
+    _count("sample_count", "Samples, or occurrences, that the row stands for.", nullable=False),
+    Field(
+        "weight",
+        "int64",
+        "What the samples weigh together, in `unit`: a period, bytes; null where only the count is known.",
+    ),
+    # kernel metrics
+    Field("launch_index", "int64", "Number of the profiled kernel launch in its report, from 0.", nullable=False),
+    Field("section", "text", "Section of the report the metric stands in."),
+    Field("text_value", "text", "Value of a metric that is no number."),
+    Field("gpu_op_file_id", "int32", "File of the linked row of `gpu_ops`.", nullable=False),
+    Field("gpu_op_event_index", "int64", "`event_index` of the linked row of `gpu_ops`.", nullable=False),
+    # KV blocks
+    Field(
+        "kv_event", "text", "request_start, request_end, alloc, free, ref, unref, write, read or other.", nullable=False
+    ),
+    Field("block_id", "int64", "KV block."),
+    Field("sequence_number", "int64", "Order of the event as its producer counted."),
+    Field("reference_count", "int64", "References of the block after the event.", "count"),
     # ranges, requests, tokens
+    Field(
+        "range_kind",
+        "text",
+        "push_pop, start_end, mark, annotation, step, operator, python, gpu or span (of a distributed trace).",
+    ),
     Field("range_id", "int64", "Range in `ranges`; of an allocation, the innermost one that encloses it."),
     Field("range_path", "text", "Names of the open ranges, outermost first, joined by ` > `, numbers replaced by #."),
     Field("request_id", "text", "Request number or name as the log gives it."),
@@ -199,7 +237,7 @@ _FIELDS: tuple[Field, ...] = (
     Field("model", "text", "Model the request asked for."),
     _count("prompt_tokens", "Prompt tokens."),
     _count("output_tokens", "Output tokens."),
-    Field("attributes", "text", "Remaining keys of the log line as a JSON object."),
+    Field("attributes", "text", "Remaining keys of the record as a JSON object."),
     Field("token_index", "int64", "Position of the token in its request, from 0."),
     _bytes("rss_bytes", "Resident set size of the process."),
     _bytes("device_allocated_bytes", "Bytes the caching allocator had handed out."),
@@ -280,6 +318,8 @@ _FIELDS: tuple[Field, ...] = (
         "Number of the epoch within its process, from 0; -1 is before the first one, null means that the time is not known.",
     ),
     Field("epoch_name", "text", "Request id or range name of the epoch."),
+    # out of memory
+    Field("oom_event_id", "int64", "Number of the event, in order of time.", nullable=False),
     # suspects
     Field(
         "suspect_id",

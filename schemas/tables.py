@@ -106,15 +106,15 @@ _TABLES = (
         "file_id source process_id context_id stream_id priority stream_flag correlation_id",
         "file_id context_id stream_id",
     ),
-    _table("frames", "raw", "one frame of code", "frame_id function file line module", "frame_id"),
+    _table("frames", "raw", "one frame of code", "frame_id function file line module address", "frame_id"),
     _table("call_paths", "raw", "one call path, root to leaf", "call_path_id frame_ids depth_count", "call_path_id"),
     _table(
         "memory_events",
         "raw",
         "one allocator or driver memory event",
         "file_id event_index source level action ts_ns clock_aligned process_id thread_id device_index address size_bytes"
-        " memory_kind stream_id context_id pool_id correlation_id call_path_id return_code device_free_bytes name"
-        " user_metadata compile_context",
+        " requested_bytes memory_kind stream_id context_id pool_id correlation_id call_path_id return_code device_free_bytes"
+        " total_allocated_bytes total_reserved_bytes cpu_index name user_metadata compile_context",
         "file_id event_index",
         "file_id event_index",
         "ts_ns",
@@ -158,7 +158,7 @@ _TABLES = (
         "raw",
         "one kernel, copy, memset or graph launch on the device",
         "file_id event_index source op name start_ns end_ns clock_aligned process_id device_index context_id stream_id"
-        " correlation_id size_bytes copy_kind src_kind dst_kind grid block registers_per_thread static_shared_bytes"
+        " correlation_id size_bytes address copy_kind src_kind dst_kind grid block registers_per_thread static_shared_bytes"
         " dynamic_shared_bytes local_memory_bytes graph_id graph_node_id",
         "file_id event_index",
         "file_id event_index",
@@ -187,7 +187,8 @@ _TABLES = (
         "ranges",
         "raw",
         "one NVTX range, profiler annotation or request mark",
-        "range_id file_id event_index source name domain start_ns end_ns clock_aligned process_id thread_id device_index",
+        "range_id file_id event_index source range_kind name domain start_ns end_ns clock_aligned process_id thread_id device_index"
+        " stream_id call_path_id attributes",
         "file_id event_index",
         "file_id event_index",
         "start_ns end_ns",
@@ -199,6 +200,35 @@ _TABLES = (
         "file_id event_index source process_id correlation_id external_kind external_id",
         "file_id event_index",
         "file_id event_index",
+    ),
+    _table(
+        "stack_samples",
+        "raw",
+        "one stack sample, or one count of equal stacks",
+        "file_id event_index source event ts_ns clock_aligned process_id thread_id process_name cpu_index sample_count weight"
+        " unit call_path_id",
+        "file_id event_index",
+        "file_id event_index",
+        "ts_ns",
+    ),
+    _table(
+        "kernel_metrics",
+        "raw",
+        "one metric of one profiled kernel launch",
+        "file_id event_index source launch_index name process_id device_index context_id stream_id grid block section metric"
+        " value unit text_value",
+        "file_id event_index",
+        "file_id event_index",
+    ),
+    _table(
+        "kv_block_events",
+        "raw",
+        "one event of a KV block or its request",
+        "file_id event_index source kv_event ts_ns clock_aligned sequence_number process_id thread_id block_id request_id"
+        " reference_count size_bytes address attributes",
+        "file_id event_index",
+        "file_id event_index",
+        "ts_ns",
     ),
     _table(
         "metrics",
@@ -263,6 +293,13 @@ _TABLES = (
         "start_ns request_id",
     ),
     _table(
+        "kernel_links",
+        "core",
+        "one profiled kernel launch and the operation in a trace it is",
+        "file_id launch_index gpu_op_file_id gpu_op_event_index link_method",
+        "file_id launch_index",
+    ),
+    _table(
         "epochs",
         "core",
         "one epoch leaks are judged over",
@@ -307,6 +344,14 @@ _TABLES = (
         "one part of the device's memory at one sample",
         "ts_ns device_index process_id ledger_part part_bytes is_impossible detail",
         "device_index ts_ns process_id ledger_part",
+    ),
+    _table(
+        "oom_events",
+        "out",
+        "one failed allocation",
+        "oom_event_id process_id device_index ts_ns source level name return_code requested_bytes device_free_bytes"
+        " total_allocated_bytes total_reserved_bytes correlation_id call_path_id range_id request_id detail",
+        "oom_event_id",
     ),
     _table(
         "findings",
