@@ -45,6 +45,8 @@ _MODULES = (
     "request_log",
     "tokens_csv",
     "prometheus_scrape",
+    "ncu_csv",
+    "ncu_report",
 )
 
 

@@ -66,8 +66,10 @@ class TextLines:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         number, pending, skipping, line_end = 0, "", False, ""
         for text in self._texts():
-            line_end = line_end or ("\r" if "\r" in text and "\n" not in text else "\n")
-            lines = text.split(line_end)
+            if not line_end:
+                text, pending = pending + text, ""
+                line_end = "\n" if "\n" in text else "\r" if "\r" in text[:-1] else ""
+            lines = text.split(line_end or "\n")
             lines[0] = pending + lines[0]
             pending = lines.pop()
             for line in lines:
@@ -83,7 +85,7 @@ class TextLines:
                     self._too_long(number + 1)
                 pending, skipping = "", True
         if pending and not skipping:
-            self.is_cut = True
+            self.is_cut = not pending.endswith("\r")
             yield number + 1, self._repaired(pending, number + 1)
 
     def _texts(self) -> Iterator[str]:

@@ -40,6 +40,16 @@ def test_lines_across_pieces_of_the_file(end: str, tmp_path: Path) -> None:
     assert sink.counts == {}
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("length", [100, CHUNK_BYTES - 1, CHUNK_BYTES, 3 * CHUNK_BYTES])
+def test_line_ends_after_a_first_line_of_any_length(end: str, length: int, tmp_path: Path) -> None:
+    data = f"{'x' * length}{end}a{end}{end}b{end}".encode()
+    lines, sink, is_cut = lines_of(data, tmp_path, max_line=10 * CHUNK_BYTES)
+    assert [line for _, line in lines] == ["x" * length, "a", "", "b"]
+    assert not is_cut
+    assert sink.counts == {}
+
+
 @pytest.mark.parametrize("length", [1001, CHUNK_BYTES, 5 * CHUNK_BYTES + 3])
 def test_a_long_line_is_left_out_and_keeps_its_number(length: int, tmp_path: Path) -> None:
     lines, sink, _ = lines_of(b"a\n" + b"x" * length + b"\nb\n" + b"y" * 1000 + b"\n", tmp_path)
