@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.abstaining import level_requests, plural, reason_not_judged
 from pipeline.database import Database
+from pipeline.fragmentation import Fragmented, fragmentation_finding
+from pipeline.wording import bytes_text, evidence_text
 from schemas.config import LeakSettings
 
 Row = dict[str, Any]
@@ -20,19 +21,6 @@ _CAUSES = {
     "unclassified": "Leak",
 }
 _LEVELS = {"tensor": "tensors", "driver": "driver allocations", "host": "host allocations"}
-
-
-def bytes_text(value: float) -> str:
-    """Bytes as people write them: 14.5 MB (decimal, three digits)."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 999.5:  # what three digits round to 1000 is one of the next unit
-            return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
-        value /= 1000
-    return f"{value:.3g} TB"
-
-
-def _evidence(*parts: tuple[str, str]) -> str:
-    return json.dumps([{"table": table, "where": where} for table, where in parts])
 
 
 def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
@@ -51,7 +39,9 @@ def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
         "confidence": suspect["confidence"],
         "bytes": suspect["retained_bytes"],
         "title": f"{_CAUSES.get(suspect['root_cause'], 'Leak')}{who}: {kept} {epochs}{attribute}{rate}",
-        "evidence": _evidence(("leak_suspects", f"suspect_id = {number}"), ("leak_evidence", f"suspect_id = {number}")),
+        "evidence": evidence_text(
+            ("leak_suspects", f"suspect_id = {number}"), ("leak_evidence", f"suspect_id = {number}")
+        ),
         "advice": advice,
     }
 
@@ -64,7 +54,7 @@ def _context(row: Mapping[str, Any]) -> Row:
         "bytes": row["bytes"],
         "title": f"Process {row['process_id']} holds {bytes_text(row['bytes'])} of device {row['device_index']}"
         " and does nothing with it",
-        "evidence": _evidence(
+        "evidence": evidence_text(
             ("root_causes", f"root_cause_id = {row['root_cause_id']}"),
             ("metrics", f"metric = 'process_memory_used_bytes' AND process_id = {row['process_id']}"),
         ),
@@ -79,7 +69,7 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
             "finding_kind": "abstained",
             "severity": "info",
             "title": "Whether memory leaks could not be judged",
-            "evidence": _evidence(("capture_files", "true")),
+            "evidence": evidence_text(("capture_files", "true")),
             "advice": reason,
             "abstained_reason": reason,
         }
@@ -91,7 +81,7 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
             "finding_kind": "no_leak",
             "severity": "info",
             "title": f"No leak found: {over}",
-            "evidence": _evidence(("tokens", "device_allocated_bytes IS NOT NULL"), ("leak_suspects", "true")),
+            "evidence": evidence_text(("tokens", "device_allocated_bytes IS NOT NULL"), ("leak_suspects", "true")),
         }
     if open_groups and sum(s["retained_bytes"] for s in open_groups):
         kept = bytes_text(sum(s["retained_bytes"] for s in open_groups))
@@ -100,14 +90,14 @@ def _verdict_without_leak(database: Database, suspects: Sequence[Mapping[str, An
             "finding_kind": "no_leak",
             "severity": "info",
             "title": f"No leak found over {count} {plural(kind)}; {groups} could not be judged",
-            "evidence": _evidence(("leak_suspects", "verdict = 'inconclusive'")),
+            "evidence": evidence_text(("leak_suspects", "verdict = 'inconclusive'")),
             "advice": "Record more epochs to settle the rest.",
         }
     return {
         "finding_kind": "no_leak",
         "severity": "info",
         "title": f"No leak found over {count} {plural(kind)}",
-        "evidence": _evidence(("leak_suspects", "true"), ("epochs", "true")),
+        "evidence": evidence_text(("leak_suspects", "true"), ("epochs", "true")),
     }
 
 
@@ -123,7 +113,7 @@ def _truncated(suspects: Sequence[Mapping[str, Any]]) -> list[Row]:
             "bytes": older,
             "title": f"The allocation history is truncated: {bytes_text(older)} on call paths with survivors"
             " may be older than its start",
-            "evidence": _evidence(("leak_suspects", "retained_bytes_high > retained_bytes_low")),
+            "evidence": evidence_text(("leak_suspects", "retained_bytes_high > retained_bytes_low")),
             "advice": "Record with a larger max_entries; what is kept is given as bounds meanwhile.",
         }
     ]
@@ -140,7 +130,7 @@ def _losses(database: Database) -> list[Row]:
             "finding_kind": "data_loss",
             "severity": "warning",
             "title": f"{path}: {count:,} × {name.replace('_', ' ')}" + (f" ({detail})" if detail else ""),
-            "evidence": _evidence(("diagnostics", f"name = '{name}'")),
+            "evidence": evidence_text(("diagnostics", f"name = '{name}'")),
             "advice": "Numbers from this file may be too low.",
         }
         for path, name, count, detail in rows
@@ -153,7 +143,7 @@ def _losses(database: Database) -> list[Row]:
                 "finding_kind": "data_loss",
                 "severity": "warning",
                 "title": f"{path} was {state}: {message}",
-                "evidence": _evidence(("capture_files", f"path = '{path.replace(chr(39), chr(39) * 2)}'")),
+                "evidence": evidence_text(("capture_files", f"path = '{path.replace(chr(39), chr(39) * 2)}'")),
             }
         )
     return found
@@ -168,7 +158,7 @@ def _clocks(database: Database) -> list[Row]:
     found: list[Row] = []
     for path, method, aligned, difference, file_id, is_timeless in rows:
         others = "the other files' clocks say" if method == "declared_realtime" else f"{method.replace('_', ' ')} say"
-        evidence = _evidence(("clock_alignments", f"file_id = {file_id}"))
+        evidence = evidence_text(("clock_alignments", f"file_id = {file_id}"))
         if aligned:
             title = f"{path}: its own clock is {abs(difference) / 1e9:.3f} s off what {others}; those were used"
             found.append({"finding_kind": "clock", "severity": "info", "title": title, "evidence": evidence})
@@ -195,11 +185,14 @@ def build_findings(
     suspects: Sequence[Mapping[str, Any]],
     causes: Sequence[Mapping[str, Any]],
     settings: LeakSettings,
+    fragmented: Sequence[Fragmented] = (),
 ) -> list[Row]:
-    """Rows of `findings`: leaks by rank, contexts, losses and clocks, or that no leak was found."""
+    """Rows of `findings`: leaks by rank, fragmentation, contexts, losses and clocks, or that no leak was found."""
     advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
     leaks = [_leak(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
-    rows = leaks or [_verdict_without_leak(database, suspects, settings)]
+    rows = leaks + [fragmentation_finding(state) for state in fragmented]
+    if not leaks:
+        rows.append(_verdict_without_leak(database, suspects, settings))
     rows += [_context(row) for row in causes if row["root_cause"] == "cuda_context"]
     rows += _truncated(suspects) + _losses(database) + _clocks(database)
     order = {severity: place for place, severity in enumerate(_SEVERITIES)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from ingest.errors import BadInput
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
+from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
 from pipeline.ingesting import IngestSummary, ingest
 from pipeline.leaks.epochs import tokens_by_epoch
 from pipeline.leaks.evidence import assign_evidence
@@ -25,6 +26,8 @@ __all__ = ["IngestSummary", "analyze", "ingest"]
 Progress = Callable[[str], None]
 CLOCK_TOLERANCE_NS = 5_000_000
 LEDGER_SAMPLES = 500
+ALLOCATOR_MOMENTS = 100
+ALLOCATOR_ROWS = 5_000_000
 
 
 def _publish(database: Database, capture_dir: Path, name: str, relation: str) -> None:
@@ -78,6 +81,13 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
     _publish(database, capture_dir, "live_bytes", "live_bytes_made")
 
 
+def _allocator(database: Database, capture_dir: Path, progress: Progress) -> None:
+    progress("rebuilding the allocator's state over time")
+    for relation in ("allocator_moments", "fragmentation_made"):
+        database.run("allocator", relation)
+    _publish(database, capture_dir, "fragmentation", "fragmentation_made")
+
+
 def _root_causes(
     database: Database, rated: list[Rated], paths: CallPathReader, config: Config
 ) -> dict[int, list[RootCause]]:
@@ -115,10 +125,11 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
         "SELECT process_id, device_index, sample_count, last_bytes FROM idle_contexts ORDER BY device_index, process_id"
     )
     suspects = suspect_rows(database, rated, causes, paths)
-    cause_rows = root_cause_rows(suspects, causes, contexts)
+    fragmented = fragmented_allocators(database, config.allocator)
+    cause_rows = root_cause_rows(suspects, causes, contexts, [fragmentation_cause(state) for state in fragmented])
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
-    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows, config.leaks))
+    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows, config.leaks, fragmented))
 
 
 def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line: None) -> None:
@@ -135,10 +146,13 @@ def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line:
         "max_points": config.series.max_points,
         "ledger_samples": LEDGER_SAMPLES,
         "context_min_bytes": config.root_causes.context_min_bytes,
+        "allocator_moments": ALLOCATOR_MOMENTS,
+        "allocator_rows": ALLOCATOR_ROWS,
     }
     try:
         with open_capture(capture_dir, temp, settings=settings) as database:
             _rebuild(database, capture_dir, progress)
+            _allocator(database, capture_dir, progress)
             _judge(database, capture_dir, config, progress)
     finally:
         shutil.rmtree(temp, ignore_errors=True)

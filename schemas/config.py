@@ -86,6 +86,18 @@ class RootCauseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocatorSettings:
+    """When the caching allocator counts as fragmented."""
+
+    fragmentation_min_bytes: int = _setting(
+        64 * 1024 * 1024, "Free reserved bytes at the end below which nothing is said.", unit="bytes", minimum=0
+    )
+    fragmentation_min_ratio: float = _setting(
+        0.5, "Share of the reserved bytes that must be free at the end.", unit="ratio", minimum=0, maximum=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesSettings:
     """Series that are thinned for the report."""
 
@@ -103,6 +115,7 @@ class Config:
 
     leaks: LeakSettings = field(default_factory=LeakSettings)
     root_causes: RootCauseSettings = field(default_factory=RootCauseSettings)
+    allocator: AllocatorSettings = field(default_factory=AllocatorSettings)
     series: SeriesSettings = field(default_factory=SeriesSettings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

@@ -257,6 +257,25 @@ _FIELDS: tuple[Field, ...] = (
     _bytes("active_bytes", "Bytes in blocks that are allocated or wait for a stream."),
     _bytes("requested_bytes", "Bytes the caller asked for, before rounding."),
     Field("setting", "text", "Value of an allocator setting as text.", nullable=False),
+    # allocator over time
+    Field("moment", "text", "sample, peak (of what was reserved or handed out), oom or end.", nullable=False),
+    _bytes("reserved_bytes", "Bytes the caching allocator held from the driver."),
+    _bytes("inactive_bytes", "Reserved bytes in free blocks."),
+    _bytes(
+        "inactive_split_bytes",
+        "The part of them in segments that also hold blocks in use: the driver can't have it back.",
+    ),
+    _count("segment_count", "Segments, pieces of expandable ones counted apart."),
+    _count("free_block_count", "Free blocks."),
+    _bytes("largest_free_bytes", "Size of the largest free block, null when there is none."),
+    _bytes("mean_free_bytes", "Mean size of the free blocks."),
+    Field("external_fragmentation_ratio", "float64", "1 − largest free block / free bytes.", "ratio"),
+    Field(
+        "internal_fragmentation_ratio",
+        "float64",
+        "Share of handed-out bytes that rounding adds to what was asked for.",
+        "ratio",
+    ),
     # call paths
     Field("frame_id", "int64", "Frame number: a hash of function, file, line and module.", nullable=False),
     Field("function", "text", "Function name, demangled where the producer did.", nullable=False),
@@ -332,7 +351,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "root_cause",
         "text",
-        "kv_cache, autograd_graph, outside_allocator, cuda_context or unclassified; null unless growing.",
+        "kv_cache, autograd_graph, outside_allocator, cuda_context, fragmentation or unclassified; null unless growing.",
     ),
     Field("confidence", "float64", "Probability that the verdict holds, 0 to 1.", "ratio"),
     _count("retained_count", "Allocations of the group live at the end.", nullable=False),
@@ -371,7 +390,10 @@ _FIELDS: tuple[Field, ...] = (
     Field("is_impossible", "bool", "Whether the counters contradict each other (see detail).", nullable=False),
     Field("finding_id", "int64", "Order of the finding, 0 is read first.", nullable=False),
     Field(
-        "finding_kind", "text", "leak, cuda_context, clock, data_loss, ledger, no_leak or abstained.", nullable=False
+        "finding_kind",
+        "text",
+        "leak, fragmentation, oom, cuda_context, clock, data_loss, ledger, no_leak or abstained.",
+        nullable=False,
     ),
     Field("title", "text", "The finding in one sentence.", nullable=False),
     Field("evidence", "text", "Rows it rests on, as a JSON list of {table, where}."),

@@ -346,6 +346,15 @@ _TABLES = (
         "device_index ts_ns process_id ledger_part",
     ),
     _table(
+        "fragmentation",
+        "out",
+        "the caching allocator's state at one moment",
+        "process_id device_index ts_ns moment reserved_bytes allocated_bytes active_bytes pending_free_bytes inactive_bytes"
+        " inactive_split_bytes segment_count free_block_count largest_free_bytes mean_free_bytes external_fragmentation_ratio"
+        " internal_fragmentation_ratio",
+        "process_id device_index ts_ns",
+    ),
+    _table(
         "oom_events",
         "out",
         "one failed allocation",

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.database import Database
-from pipeline.findings import build_findings, bytes_text
+from pipeline.findings import build_findings
+from pipeline.wording import bytes_text
 from schemas.config import LeakSettings
 from schemas.tables import TABLES
 from tests.ledger.rows import Row, allocation

@@ -118,9 +118,15 @@ def _context_row(process: int, device: int, samples: int, held: int) -> Row:
 
 
 def root_cause_rows(
-    suspects: Sequence[Row], causes: Mapping[int, Sequence[RootCause]], contexts: Sequence[tuple[Any, ...]]
+    suspects: Sequence[Row],
+    causes: Mapping[int, Sequence[RootCause]],
+    contexts: Sequence[tuple[Any, ...]],
+    others: Sequence[Row] = (),
 ) -> list[Row]:
-    """One row a rule that holds; `contexts` are rows (process, device, samples, bytes) of `idle_contexts`."""
+    """One row a rule that holds; `contexts` are rows (process, device, samples, bytes) of `idle_contexts`.
+
+    `others` are rows of causes that belong to no suspect, without their numbers.
+    """
     rows: list[Row] = []
     for suspect in suspects:
         rows += [
@@ -138,5 +144,5 @@ def root_cause_rows(
             }
             for cause in causes.get(suspect["suspect_id"], ())
         ]
-    rows += [_context_row(*context) for context in contexts]
+    rows += [*(_context_row(*context) for context in contexts), *others]
     return [{"root_cause_id": number} | row for number, row in enumerate(rows)]

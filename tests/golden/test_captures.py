@@ -157,6 +157,15 @@ def test_fragmentation_is_no_leak(judged: Judged) -> None:
     found = judged("frag")
     assert found.growing == []
     assert truth("frag")["memory_reserved"] > 10 * truth("frag")["memory_allocated"]
+    first = found.findings[0]
+    assert first["finding_kind"] == "fragmentation"
+    assert "1.29 GB reserved for 126 MB allocated" in first["title"]
+    assert "the largest 944 MB" in first["title"]
+
+
+@pytest.mark.parametrize("name", ["kv_leak", "clean", "autograd", "expandable", "external", "kv_leak_kineto", "ddp2"])
+def test_a_cache_in_use_is_not_called_fragmented(judged: Judged, name: str) -> None:
+    assert "fragmentation" not in {row["finding_kind"] for row in judged(name).findings}
 
 
 def test_one_rank_of_two_leaks(judged: Judged) -> None:
@@ -169,3 +178,29 @@ def test_one_rank_of_two_leaks(judged: Judged) -> None:
     assert suspect["retained_requested_bytes"] == leak.bytes == 37_748_784
     assert {row["rank"] for row in found.suspects} == {0, 1}
     assert truth("ddp2/rank0")["planted"] == []
+
+
+@pytest.mark.parametrize("name", ["kv_leak", "clean", "autograd", "frag", "external"])
+def test_the_allocators_state_at_the_end_is_the_dumps(judged: Judged, name: str) -> None:
+    dump = snapshot(name)["segments"]
+    free = [(b["size"], len(s["blocks"])) for s in dump for b in s["blocks"] if b["state"] == "inactive"]
+    found = rows(judged(name).out, "SELECT * FROM {fragmentation} WHERE moment = 'end'")
+    assert [row["inactive_bytes"] for row in found] == [sum(size for size, _ in free)]
+    assert found[0]["free_block_count"] == len(free)
+    assert found[0]["largest_free_bytes"] == max(size for size, _ in free)
+    assert found[0]["inactive_split_bytes"] == sum(size for size, blocks in free if blocks > 1)
+    assert found[0]["reserved_bytes"] == truth(name)["memory_reserved"]
+    assert found[0]["allocated_bytes"] == truth(name)["memory_allocated"]
+
+
+@pytest.mark.parametrize("name", ["kv_leak", "clean", "autograd", "expandable", "frag", "external", "kv_leak_kineto"])
+def test_what_the_allocator_reserves_is_in_use_waiting_or_free(judged: Judged, name: str) -> None:
+    [counted] = rows(
+        judged(name).out,
+        "SELECT count(*) AS moments, count(*) FILTER (reserved_bytes <> active_bytes + inactive_bytes"
+        " OR active_bytes <> allocated_bytes + pending_free_bytes OR inactive_split_bytes > inactive_bytes"
+        " OR largest_free_bytes > inactive_bytes OR external_fragmentation_ratio NOT BETWEEN 0 AND 1"
+        " OR internal_fragmentation_ratio NOT BETWEEN 0 AND 1) AS broken FROM {fragmentation}",
+    )
+    assert counted["moments"] > 5
+    assert counted["broken"] == 0

@@ -1,0 +1,19 @@
+"""Words and references that findings share."""
+
+from __future__ import annotations
+
+import json
+
+
+def bytes_text(value: float) -> str:
+    """Bytes as people write them: 14.5 MB (decimal, three digits)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 999.5:  # what three digits round to 1000 is one of the next unit
+            return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
+        value /= 1000
+    return f"{value:.3g} TB"
+
+
+def evidence_text(*parts: tuple[str, str]) -> str:
+    """Rows that a finding rests on, as JSON: (table, SQL condition) each."""
+    return json.dumps([{"table": table, "where": where} for table, where in parts])
