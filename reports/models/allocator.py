@@ -1,4 +1,4 @@
-"""State of the caching allocator at the last dump: what it reserved and what it can still give."""
+"""State of the caching allocator over time and at the last dump: what it reserved and what it can still give."""
 
 from __future__ import annotations
 
@@ -37,6 +37,45 @@ class AllocatorState:
 
     total: PoolState
     pools: tuple[PoolState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorMoment:
+    """One moment of one process and device: `label` says which. Bytes; ratios 0 to 1."""
+
+    label: str
+    place: str
+    ts_ns: int
+    reserved_bytes: int
+    allocated_bytes: int
+    pending_bytes: int
+    free_bytes: int
+    free_in_use_bytes: int
+    free_count: int
+    largest_free_bytes: int | None
+    scatter_ratio: float | None
+    rounding_ratio: float | None
+
+
+def read_moments(tables: CaptureTables) -> tuple[AllocatorMoment, ...]:
+    """The allocator's fullest and most scattered moments, those without memory left, and the end."""
+    return tuple(
+        AllocatorMoment(
+            row["label"],
+            place_text(process_id=row["process_id"], device_index=row["device_index"]) or "all",
+            row["ts_ns"],
+            row["reserved_bytes"],
+            row["allocated_bytes"],
+            row["pending_free_bytes"],
+            row["inactive_bytes"],
+            row["inactive_split_bytes"],
+            row["free_block_count"],
+            row["largest_free_bytes"],
+            row["external_fragmentation_ratio"],
+            row["internal_fragmentation_ratio"],
+        )
+        for row in tables.query("allocator_moments", limit=MAX_ROWS)
+    )
 
 
 def read_allocator(tables: CaptureTables) -> AllocatorState | None:

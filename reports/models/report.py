@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.models.allocator import AllocatorState, read_allocator
+from reports.models.allocator import AllocatorMoment, AllocatorState, read_allocator, read_moments
 from reports.models.causes import Cause, read_causes
 from reports.models.findings import Finding, read_findings
 from reports.models.ledger import DeviceLedger, read_ledgers
@@ -37,6 +37,7 @@ class Report:
     other_causes_left_out: int
     ledgers: tuple[DeviceLedger, ...]
     ledgers_left_out: int
+    allocator_moments: tuple[AllocatorMoment, ...]
     allocator: AllocatorState | None
     quality: Quality
     method: tuple[MethodLine, ...]
@@ -68,6 +69,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         other_causes_left_out=other_causes_left_out,
         ledgers=tuple(ledgers),
         ledgers_left_out=ledgers_left_out,
+        allocator_moments=read_moments(tables),
         allocator=read_allocator(tables),
         quality=read_quality(tables),
         method=tuple(read_method(tables)),

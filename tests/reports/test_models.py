@@ -165,7 +165,12 @@ def test_quality_shows_trouble_first(tables: CaptureTables) -> None:
     ]
     assert quality.counts[0] == Count("data loss", "truncated line", "ingest", "bpftrace.txt", 1, "line 900")
     assert (quality.lost_count, quality.unread_count, quality.unaligned_count) == (1, 1, 0)
-    assert [table.name for table in quality.missing] == ["allocation_links"]
+    assert [table.name for table in quality.missing] == [
+        "allocation_links",
+        "kernel_links",
+        "fragmentation",
+        "oom_events",
+    ]
 
 
 def test_the_axis_follows_the_work_not_idle_samples(tmp_path: Path) -> None:
