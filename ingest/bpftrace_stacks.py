@@ -8,12 +8,13 @@ https://github.com/bpftrace/bpftrace/blob/master/man/adoc/bpftrace.adoc (kstack,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingest.callpaths import CallPaths, Frame
 from ingest.sink import Sink
 
 MAX_DEPTH = 1024
+MAX_FRAME_CHARACTERS = 16 * 1024
 MAX_CACHED_LINES = 100_000
 MAX_CALL_PATHS = 500_000
 
@@ -55,18 +56,22 @@ def parse_frame(line: str) -> Frame | None:
 class StackReader:
     """Stack lines, leaf first, to call path numbers; what does not fit its bounds is counted."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, sink: Sink, parse: Callable[[str], Frame | None] = parse_frame) -> None:
+        self._sink, self._parse = sink, parse
         self._call_paths: CallPaths = sink.call_paths
         self._frames: dict[str, int | None] = {}
         self._paths: dict[tuple[int, ...], int | None] = {}
 
     def frame(self, line: str) -> int | None:
         """Frame number of a stack line, None when it holds nothing."""
+        if len(line) > MAX_FRAME_CHARACTERS:
+            detail = f"longer than {MAX_FRAME_CHARACTERS} characters"
+            self._sink.count("long_frames", severity="data_loss", detail=detail)
+            line = line[:MAX_FRAME_CHARACTERS]
         if line not in self._frames:
             if len(self._frames) >= MAX_CACHED_LINES:
                 self._frames.clear()
-            frame = parse_frame(line)
+            frame = self._parse(line)
             self._frames[line] = None if frame is None else self._call_paths.frame(frame)
         return self._frames[line]
 

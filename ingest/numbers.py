@@ -19,6 +19,7 @@ MISSING = frozenset(
 """Texts, in lower case, that producers write for a value they do not have."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,40}", re.ASCII)
 _REAL = re.compile(r"[+-]?(\d{1,40}(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 
 
@@ -39,6 +40,14 @@ def to_real(text: str) -> float:
     if not _REAL.fullmatch(text) or not math.isfinite(value := float(text)):
         raise ValueError(f"not a number: {text[:40]!r}")
     return value
+
+
+def seconds_to_ns(text: str) -> int:
+    """Seconds with a decimal point, as kernel tools print times, to whole ns without rounding. Raises ValueError."""
+    whole, _, fraction = text.partition(".")
+    if not (whole.isascii() and whole.isdecimal()) or (fraction and not (fraction.isascii() and fraction.isdecimal())):
+        raise ValueError(f"not a time in seconds: {text[:40]!r}")
+    return int(whole[:40]) * 10**9 + int(fraction[:9].ljust(9, "0"))
 
 
 class NumberReader:
@@ -82,6 +91,20 @@ class NumberReader:
             self._sink.count("damaged_values", severity="data_loss", detail=detail)
             return None
         return value if self._is_in_range(value, name, line) else None
+
+    def address(self, text: str, name: str, line: int) -> int | None:
+        """An address in hexadecimal, 0x in front or not, (nil) or (null); None when damaged, which is counted."""
+        if text in ("(nil)", "(null)"):
+            return 0
+        if not _HEX.fullmatch(text):
+            detail = f"{name}: not an address: {text[:40]!r}, first at line {line}"
+            self._sink.count("damaged_rows", severity="data_loss", detail=detail)
+            return None
+        if (value := int(text, 16)) > UINT64_MAX:
+            detail = f"{name}, first at line {line}"
+            self._sink.count("numbers_beyond_64_bits", severity="data_loss", detail=detail)
+            return None
+        return value
 
     def time_ns(self, text: str, name: str, line: int) -> int | None:
         """A point in time, ns; None when there is none, which is counted as a damaged row."""
