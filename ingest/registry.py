@@ -56,6 +56,7 @@ _MODULES = (
     "prometheus_scrape",
     "ncu_csv",
     "ncu_report",
+    "cupti_text",
 )
 
 
