@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from ingest.capture_yaml import NAME, CaptureNotes, read_capture_yaml
 from ingest.digests import file_digest
 from ingest.errors import BadInput, OutputError
 from ingest.opening import read_head
-from ingest.registry import importer_for
+from ingest.registry import importer_for, importer_named
+from ingest.request_columns import RequestColumns, check_columns
 from ingest.sink import Sink
 from ingest.writer import ParquetFile, to_arrow
 from schemas.tables import TABLES
@@ -112,12 +113,15 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
         head = read_head(path)
     except BadInput as error:
         return result("refused", _without_place(error))
-    importer = importer_for(head, path)
+    columns = facts.get("request_columns") or {}
+    mapped = RequestColumns(columns).importer_of(head)
+    importer = importer_named(mapped) if mapped else importer_for(head, path)
     if importer is None:
         if not head:
             return result("refused", "its packing is damaged or ends early, nothing unpacks; copy it again")
         return result("unknown_format", "no importer recognises it; `leakpath formats` lists those there are")
     sink = Sink(parts, file_id, importer.source, clock=importer.clock)
+    sink.request_columns = columns
     try:
         importer.read(path, sink)
         if facts.get("clock"):
@@ -134,12 +138,17 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
 
 
 def read_capture(
-    files: Sequence[Path], root: Path, parts: Path, progress: Callable[[str], None] = lambda line: None
+    files: Sequence[Path],
+    root: Path,
+    parts: Path,
+    progress: Callable[[str], None] = lambda line: None,
+    request_columns: Mapping[str, str] | None = None,
 ) -> tuple[list[FileResult], CaptureNotes]:
     """Read capture files into `parts/<table>/<file_id>.parquet` and write `parts/capture_files/`.
 
     `root` is the folder that relative paths are counted from (or the one file). Files are numbered in the order
-    of their relative paths. Raises BadInput when no file could be read, OutputError when parts can't be written.
+    of their relative paths. `request_columns` maps the keys of request logs where capture.yaml
+    does not. Raises BadInput when no file could be read, OutputError when parts can't be written.
     """
     base = root if root.is_dir() else root.parent
     notes = read_capture_yaml(base) if root.is_dir() else CaptureNotes()
@@ -153,7 +162,9 @@ def read_capture(
     )
     results = []
     for file_id, (relative, path) in enumerate(named):
-        facts = notes.of(relative)
+        facts = {"request_columns": request_columns} | notes.of(relative)
+        if facts["request_columns"]:
+            check_columns(facts["request_columns"], f"{root}, {relative}")
         if facts.get("ignore"):
             continue
         progress(f"reading {relative}")

@@ -21,11 +21,14 @@ class CaptureNotes:
     host: str | None = None
     role: str | None = None
     model: str | None = None
+    request_columns: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def of(self, relative: str) -> dict[str, Any]:
         """Facts about one file: the capture's, overlaid by every matching glob in order."""
         facts: dict[str, Any] = {"rank": self.rank, "host": self.host}
+        if self.request_columns:
+            facts["request_columns"] = self.request_columns
         for pattern, extra in self.files.items():
             if fnmatch(relative, pattern):
                 facts |= extra

@@ -10,7 +10,7 @@ from ingest.errors import BadInput
 from ingest.sink import Sink
 from ingest.textlines import TextLines, head_lines
 
-_DELIMITERS = ",;\t"
+DELIMITERS = ",;\t"
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
@@ -25,7 +25,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 def header_of(line: str, required: Iterable[str]) -> tuple[str, list[str]] | None:
     """Delimiter and column names (lower case) of a header line that has all `required`, else None."""
-    for delimiter in _DELIMITERS:
+    for delimiter in DELIMITERS:
         try:
             names = [name.strip().lower() for name in split_line(line, delimiter)]
         except ValueError:

@@ -52,8 +52,12 @@ _MODULES = (
     "nvidia_smi_query",
     "nvidia_smi_table",
     "request_log",
+    "request_csv",
+    "access_log",
+    "kv_events",
     "tokens_csv",
     "prometheus_scrape",
+    "metrics_csv",
     "ncu_csv",
     "ncu_report",
     "cupti_text",
@@ -68,6 +72,11 @@ def importers() -> tuple[Importer, ...]:
         if len(set(values)) != len(values):
             raise ValueError(f"two importers share a {attribute}: {values}")
     return tuple(found)
+
+
+def importer_named(name: str) -> Importer:
+    """The importer of that name. Raises KeyError when there is none."""
+    return {importer.name: importer for importer in importers()}[name]
 
 
 def importer_for(head: bytes, path: Path) -> Importer | None:

@@ -2,29 +2,36 @@
 
 Keys by name of the producers: OpenAI-style `usage` names (prompt_tokens, completion_tokens,
 https://platform.openai.com/docs/api-reference/chat/object), vLLM's benchmark (prompt_len, output_len,
-https://github.com/vllm-project/vllm/blob/main/vllm/benchmarks/serve.py) and access logs (status_code).
+https://github.com/vllm-project/vllm/blob/main/vllm/benchmarks/serve.py) and access logs (status_code, and the
+variables of https://nginx.org/en/docs/http/ngx_http_log_module.html). A line's own time (`timestamp`, `msec`) is
+the request's end: a line with an outcome is written when the request is over.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ingest.callpaths import clean_text
+from ingest.json_values import without_query
 from ingest.numbers import INT64_MAX
+from ingest.unixtimes import dated, unix_ns
 
 TEXT_KEYS: dict[str, tuple[str, ...]] = {
-    "request_id": ("request_id", "requestId", "req_id", "id", "rid"),
-    "status": ("status", "status_code", "statusCode", "http_status"),
+    "request_id": ("request_id", "requestid", "req_id", "reqid", "id", "rid", "http_x_request_id", "x_request_id"),
+    "status": ("status", "status_code", "statuscode", "http_status", "response_code"),
     "request_kind": ("kind", "request_kind", "request_type", "type"),
     "model": ("model", "model_name", "model_id"),
 }
 COUNT_KEYS: dict[str, tuple[str, ...]] = {
-    "prompt_tokens": ("prompt_tokens", "prompt_len", "input_tokens", "input_len", "num_prompt_tokens"),
+    "prompt_tokens": (
+        "prompt_tokens", "prompt_len", "input_tokens", "input_len", "num_prompt_tokens", "p_tokens",
+    ),
     "output_tokens": (
         "output_tokens", "output_len", "completion_tokens", "generated_tokens", "num_output_tokens",
+        "num_generation_tokens", "d_tokens",
     ),
     "process_id": ("process_id", "pid"),
 }  # fmt: skip
@@ -34,7 +41,24 @@ _TIME_NAMES: dict[str, tuple[str, ...]] = {
     "first_token_ns": ("first_token", "first_token_time", "first_token_at"),
     "end_ns": ("end", "end_time", "ended", "ended_at", "finish", "finish_time", "finished", "finished_at"),
 }
-_UNIT_NS: dict[str, int | None] = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+LINE_TIME = "logged_ns"
+_LINE_TIMES = ("timestamp", "ts", "time", "datetime", "date_time", "logged_at", "time_iso8601", "time_local", "msec")
+_DURATIONS: dict[str, tuple[str, ...]] = {
+    "duration_ns": (
+        "duration", "latency", "e2e_latency", "total_time", "total_latency", "request_time", "request_latency",
+        "response_time", "elapsed", "elapsed_time", "took",
+    ),
+    "first_token_after_ns": ("time_to_first_token", "ttft", "first_token_latency"),
+}  # fmt: skip
+UNIT_NS: dict[str, int | None] = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "sec": 1_000_000_000,
+    "secs": 1_000_000_000,
+    "seconds": 1_000_000_000,
+}
 
 
 class Key(NamedTuple):
@@ -52,61 +76,78 @@ def _keys() -> dict[str, Key]:
         for column, names in columns.items()
         for rank, key in enumerate(names)
     }
-    for column, names in _TIME_NAMES.items():
-        spelled = [(f"{name}_{unit}", ns) for unit, ns in _UNIT_NS.items() for name in names]
-        spelled += [(name, None) for name in names]
-        keys |= {key: Key(column, rank, unit) for rank, (key, unit) in enumerate(spelled)}
+    for column, names in (_TIME_NAMES | {LINE_TIME: _LINE_TIMES}).items():
+        keys |= {key: Key(column, rank, unit) for rank, (key, unit) in enumerate(_spelled(names) + _bare(names))}
+    for column, names in _DURATIONS.items():
+        keys |= {key: Key(column, rank, unit) for rank, (key, unit) in enumerate(_spelled(names))}
+    keys["request_time"] = Key("duration_ns", len(keys), UNIT_NS["s"])  # as nginx and ingress-nginx write it
     return keys
 
 
+def _spelled(names: tuple[str, ...]) -> list[tuple[str, int | None]]:
+    return [(f"{name}_{unit}", ns) for unit, ns in UNIT_NS.items() for name in names]
+
+
+def _bare(names: tuple[str, ...]) -> list[tuple[str, int | None]]:
+    return [(name, None) for name in names]
+
+
 TIME_COLUMNS = tuple(_TIME_NAMES)
+DURATIONS = tuple(_DURATIONS)
 KEYS = _keys()
-"""Key of a log line → its column. A time's unit is None where the key does not name it."""
+"""Key of a log line (see `key_of`) → its column. A time's unit is None where the key does not name it."""
 _OUTCOMES = frozenset(("status", "prompt_tokens", "output_tokens"))
+REQUEST_LINES = frozenset(("request", "request_line", "method", "request_method", "http_method"))
+LOCATIONS = ("route", "uri", "path", "request_uri", "url", "endpoint", "target")
 
-_ISO = re.compile(
-    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9})\d*)?\s*(Z|[+-]\d\d:?\d\d)?", re.IGNORECASE | re.ASCII
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SECONDS_BELOW, _MS_BELOW, _US_BELOW = 10**11, 10**14, 10**17
-
-
-def is_request(keys: Iterable[str]) -> bool:
-    """Whether an object with these keys is a request: an id, and two of its times or one with its outcome."""
-    columns = {KEYS[key].column for key in keys if key in KEYS}
-    times = len(columns.intersection(TIME_COLUMNS))
-    return "request_id" in columns and (times > 1 or (times == 1 and not columns.isdisjoint(_OUTCOMES)))
+_NOT_WORD = re.compile(r"[^0-9a-z]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_REQUEST_LINE = re.compile(r"([A-Z]{3,16})\s+(\S.*?)(?:\s+HTTP/[\d.]+)?")
+MAX_ROUTE = 512
 
 
-def _unit_by_size(value: Decimal) -> int:
-    """ns a unit of a Unix time whose key names none: seconds, ms, µs and ns since 1970 lie far apart."""
-    size = abs(value)
-    if size < _SECONDS_BELOW:
-        return 10**9
-    if size < _MS_BELOW:
-        return 10**6
-    return 1000 if size < _US_BELOW else 1
+@lru_cache(maxsize=4096)
+def key_of(name: str) -> str:
+    """A key as KEYS spells it: `requestId`, `Request ID` and `request-id` are `request_id`."""
+    return _NOT_WORD.sub("_", _CAMEL.sub("_", name[:120].strip()).lower()).strip("_")
 
 
-def time_ns(value: Any, unit_ns: int | None) -> int:
-    """A point in time as ns: a number in the given unit (or the one its size tells), or ISO 8601 text.
+def is_request(names: Iterable[str], find: Callable[[str], Key | None] | None = None) -> bool:
+    """Whether an object with these keys is a request: an id and two of its times, or one with its outcome.
 
-    Text without a zone is taken as UTC. Raises ValueError for what is no time, OverflowError beyond 64 bits.
+    Without an id: a line of an access log, with its time, its status, and how long it took or what was asked for.
+    """
+    names = list(names)
+    found = [key.column for name in names if (key := find(name) if find else KEYS.get(key_of(name)))]
+    columns = frozenset(found)
+    times = len(columns.intersection((*TIME_COLUMNS, LINE_TIME)))
+    lengths = columns.intersection(DURATIONS)
+    if "request_id" in columns and times and (times + len(lengths) > 1 or not columns.isdisjoint(_OUTCOMES)):
+        return True
+    asked = any(key_of(name) in REQUEST_LINES for name in names)
+    return times > 0 and "status" in columns and (bool(lengths) or asked)
+
+
+def route_of(request_line: str) -> str | None:
+    """Method and route of a request line, `POST /v1/completions`, without query string; None when it is none."""
+    match = _REQUEST_LINE.fullmatch(request_line.strip())
+    if match is None:
+        return None
+    target = without_query(match[2])
+    if "://" in target:
+        target = "/" + target.split("://", 1)[1].partition("/")[2]
+    return clean_text(f"{match[1]} {target}", MAX_ROUTE)
+
+
+def time_ns(value: Any, unit_ns: int | None) -> tuple[int, bool]:
+    """A point in time as ns, and whether that is UTC: a number, or a date with a time of day that may lack its zone.
+
+    A number is in the given unit, or the one its size tells. Raises ValueError for what is no time, OverflowError
+    beyond 64 bits.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"not a time: {str(value)[:40]!r}")
-    if isinstance(value, int) and unit_ns:
-        ns = value * unit_ns
-    elif isinstance(value, str) and (match := _ISO.fullmatch(value.strip())):
-        day, clock, fraction, zone = match.groups()
-        since = datetime.fromisoformat(f"{day}T{clock}{(zone or 'Z').upper()}") - _EPOCH
-        ns = (since.days * 86_400 + since.seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
-    else:
-        try:
-            number = Decimal(str(value).strip()[:80])
-            ns = int((number * (unit_ns or _unit_by_size(number))).to_integral_value())
-        except (InvalidOperation, OverflowError, ValueError) as error:  # text, or NaN and infinity
-            raise ValueError(f"not a time: {str(value)[:40]!r}") from error
+    ns, is_utc = (dated(value) if isinstance(value, str) else None) or (unix_ns(value, unit_ns), True)
     if not 0 <= ns <= INT64_MAX:
         raise OverflowError(f"{ns} ns")
-    return ns
+    return ns, is_utc

@@ -20,7 +20,8 @@ Severity = Literal["info", "data_loss", "error"]
 class Sink:
     """Collects one capture file's rows into `parts/<table>/<file_id>.parquet`, in bounded batches.
 
-    Importers set `clock`, `format_version`, `process_id`, `rank` and `host` as they learn them. Columns
+    Importers set `clock`, `format_version`, `process_id`, `rank` and `host` as they learn them;
+    `request_columns` is the map of a request log's keys that the user gave. Columns
     `file_id`, `source`, `clock_aligned` (False until the clock step) are filled here.
     """
 
@@ -32,6 +33,7 @@ class Sink:
         self.process_id: int | None = None
         self.rank: int | None = None
         self.host: str | None = None
+        self.request_columns: Mapping[str, str] = {}
         self.call_paths = CallPaths()
         self.counts: dict[tuple[str, Severity], tuple[int, str | None]] = {}
         self._files: dict[str, ParquetFile] = {}

@@ -13,6 +13,7 @@ from ingest.writer import ParquetFile, to_arrow
 from pipeline.clock import Alignment, Edge, File, align
 from pipeline.database import Database, table_path
 from pipeline.unifying import Placement, part_files, unify
+from schemas.config import IngestSettings
 from schemas.tables import TABLES, Table
 
 
@@ -69,7 +70,11 @@ def _write_rows(table: Table, path: Path, rows: Sequence[Alignment]) -> None:
 
 
 def ingest(
-    files: Sequence[Path], root: Path, out: Path, progress: Callable[[str], None] = lambda line: None
+    files: Sequence[Path],
+    root: Path,
+    out: Path,
+    progress: Callable[[str], None] = lambda line: None,
+    settings: IngestSettings | None = None,
 ) -> IngestSummary:
     """Read a capture's files into `out/tables/<raw table>.parquet` and `clock_alignments`.
 
@@ -79,7 +84,8 @@ def ingest(
     work = out / ".leakpath-parts"
     parts = work / "parts"
     try:
-        results, notes = read_capture(files, root, parts, progress)
+        columns = (settings or IngestSettings()).request_columns
+        results, notes = read_capture(files, root, parts, progress, columns)
         progress("putting files on one clock")
         with Database(work / "duckdb") as database:
             _unify(database, parts, out, results, notes)

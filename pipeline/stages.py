@@ -36,12 +36,14 @@ def _copy(source: Path, target: Path) -> None:
         raise output_error(error, target) from error
 
 
-def run_ingest(files: Sequence[Path], root: Path, capture_dir: Path, progress: Progress) -> None:
+def run_ingest(
+    files: Sequence[Path], root: Path, capture_dir: Path, progress: Progress, config: Config | None = None
+) -> None:
     """Capture files to raw tables on one clock. Raises BadInput, OutputError."""
     from pipeline.ingesting import ingest
 
     with capture_lock(capture_dir):
-        ingest(files, root, capture_dir, progress)
+        ingest(files, root, capture_dir, progress, (config or Config()).ingest)
         _write_missing(capture_dir, "ingest")
         counted = capture_dir / "tables" / "diagnostics.parquet"
         if not counted.exists():

@@ -111,5 +111,11 @@ def write_state(out: Path, captures: Sequence[Capture], config: Config) -> None:
     _write_json(out / SETTINGS, settings)
     _write_json(
         out / RUN_CONFIG,
-        {"captures": entries, "outputs": stage_outputs(), "code": code_digests(), "settings": digest_of(settings)},
+        {
+            "captures": entries,
+            "outputs": stage_outputs(),
+            "code": code_digests(),
+            "settings": digest_of(settings),
+            "ingest_settings": digest_of(settings["ingest"]),
+        },
     )

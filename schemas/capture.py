@@ -7,6 +7,25 @@ from typing import Any
 
 NAME = "capture.yaml"
 
+REQUEST_COLUMNS = (
+    "request_id", "status", "request_kind", "model", "prompt_tokens", "output_tokens", "process_id", "arrival_ns",
+    "start_ns", "first_token_ns", "end_ns", "duration_ns", "first_token_after_ns",
+)  # fmt: skip
+"""What a column map of request logs may name: columns of `requests`, and two durations that give times."""
+
+
+def request_columns_schema() -> dict[str, Any]:
+    """JSON Schema of a column map: our column to the log's own key."""
+    return {
+        "type": "object",
+        "description": "Keys or CSV columns of request logs under other names, such as `{request_id: id, arrival_ns: ts}`: "
+        + ", ".join(f"`{name}`" for name in REQUEST_COLUMNS)
+        + ". A mapped time or duration is in the unit its own name ends in (`ts_ms`); else a time is in the unit its size"
+        " tells, a duration in seconds.",
+        "additionalProperties": False,
+        "properties": {name: {"type": "string", "minLength": 1} for name in REQUEST_COLUMNS},
+    }
+
 
 _FILE: dict[str, Any] = {
     "rank": {
@@ -32,6 +51,7 @@ _FILE: dict[str, Any] = {
         "maximum": 2**62,
         "description": "Nanoseconds to add to the file's own timestamps to get UTC; used when nothing in the files ties the clocks.",
     },
+    "request_columns": request_columns_schema(),
     "ignore": {"type": "boolean", "description": "Leave the file out."},
 }
 
@@ -49,6 +69,7 @@ def capture_schema() -> dict[str, Any]:
             "host": _FILE["host"],
             "role": {"enum": ["baseline", "candidate"], "description": "Side of a comparison."},
             "model": {"type": "string", "minLength": 1, "description": "Model that was served or trained."},
+            "request_columns": request_columns_schema(),
             "note": {"type": "string", "description": "Anything a reader should know."},
             "files": {
                 "type": "object",

@@ -7,13 +7,16 @@ defaults; what it does not name keeps its default.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from schemas.capture import request_columns_schema
 from schemas.documents import read_document
 
+_COLUMN_MAP: str = request_columns_schema()["description"]
 _JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -21,9 +24,16 @@ def _setting(
     default: Any, sentence: str, *, unit: str = "", minimum: float | None = None, maximum: float | None = None
 ) -> Any:
     metadata = {"sentence": sentence, "unit": unit, "minimum": minimum, "maximum": maximum}
-    if isinstance(default, tuple):
+    if isinstance(default, tuple | dict):
         return field(default_factory=lambda: default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """How capture files are read."""
+
+    request_columns: Mapping[str, str] = _setting({}, _COLUMN_MAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +121,9 @@ class SeriesSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Settings of `leakpath analyze` and `leakpath run`, one section a field."""
+    """Settings of `leakpath ingest`, `leakpath analyze` and `leakpath run`, one section a field."""
 
+    ingest: IngestSettings = field(default_factory=IngestSettings)
     leaks: LeakSettings = field(default_factory=LeakSettings)
     root_causes: RootCauseSettings = field(default_factory=RootCauseSettings)
     allocator: AllocatorSettings = field(default_factory=AllocatorSettings)
@@ -137,7 +148,9 @@ def sections() -> dict[str, Any]:
 def _property(setting: dataclasses.Field[Any], kind: Any) -> dict[str, Any]:
     unit = f" Unit: {setting.metadata['unit']}." if setting.metadata["unit"] else ""
     found: dict[str, Any] = {"description": setting.metadata["sentence"] + unit}
-    if get_origin(kind) is tuple:
+    if get_origin(kind) is Mapping:
+        found = request_columns_schema() | found | {"default": {}}
+    elif get_origin(kind) is tuple:
         item = _JSON_TYPES[get_args(kind)[0]]
         assert callable(setting.default_factory)
         default = list(setting.default_factory())

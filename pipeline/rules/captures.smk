@@ -2,6 +2,7 @@
 rule ingest:
     input:
         capture_inputs,
+        config=ancient(".leakpath/settings.json"),
     output:
         outputs("ingest"),
     log:
@@ -13,9 +14,11 @@ rule ingest:
         root=capture_root,
         out=out,
         files=capture_digest,
+        settings=INGEST_SETTINGS,
         code=CODE["data"],
     shell:
-        "exec leakpath --events ingest {params.root} --name {wildcards.capture} --out {params.out} 2> {log}"
+        "exec leakpath --events ingest {params.root} --name {wildcards.capture} --out {params.out}"
+        " --config {input.config} 2> {log}"
 
 
 rule analyze:

@@ -5,6 +5,7 @@ CAPTURES = config.get("captures", {})
 OUTPUTS = config.get("outputs", {"ingest": [], "analyze": []})
 CODE = config.get("code", {"data": "", "report": ""})
 SETTINGS = config.get("settings", "")
+INGEST_SETTINGS = config.get("ingest_settings", "")
 
 
 wildcard_constraints:
@@ -26,7 +27,8 @@ def capture_digest(wildcards):
 def capture_root(wildcards, input):
     """The capture as linked below OUT: a folder, or a single file."""
     root = f".leakpath/inputs/{wildcards.capture}"
-    return f"{out_folder(input[0], root)}/{root}" if input else root
+    files = [path for path in input if root in str(path)]
+    return f"{out_folder(files[0], root)}/{root}" if files else root
 
 
 def out_folder(path, part):
