@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.abstaining import level_requests, plural, reason_not_judged
 from pipeline.database import Database
 from pipeline.fragmentation import Fragmented, fragmentation_finding
+from pipeline.kv_blocks import kv_block_findings
 from pipeline.wording import bytes_text, evidence_text
 from schemas.config import LeakSettings
 
@@ -190,7 +191,7 @@ def build_findings(
     """Rows of `findings`: leaks by rank, fragmentation, contexts, losses and clocks, or that no leak was found."""
     advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
     leaks = [_leak(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
-    rows = leaks + [fragmentation_finding(state) for state in fragmented]
+    rows = leaks + kv_block_findings(database) + [fragmentation_finding(state) for state in fragmented]
     if not leaks:
         rows.append(_verdict_without_leak(database, suspects, settings))
     rows += [_context(row) for row in causes if row["root_cause"] == "cuda_context"]

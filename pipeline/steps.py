@@ -88,6 +88,11 @@ def _allocator(database: Database, capture_dir: Path, progress: Progress) -> Non
     _publish(database, capture_dir, "fragmentation", "fragmentation_made")
 
 
+def _kv_blocks(database: Database, capture_dir: Path) -> None:
+    database.run("kv", "kv_anomalies_made")
+    _publish(database, capture_dir, "kv_anomalies", "kv_anomalies_made")
+
+
 def _root_causes(
     database: Database, rated: list[Rated], paths: CallPathReader, config: Config
 ) -> dict[int, list[RootCause]]:
@@ -153,6 +158,7 @@ def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line:
         with open_capture(capture_dir, temp, settings=settings) as database:
             _rebuild(database, capture_dir, progress)
             _allocator(database, capture_dir, progress)
+            _kv_blocks(database, capture_dir)
             _judge(database, capture_dir, config, progress)
     finally:
         shutil.rmtree(temp, ignore_errors=True)

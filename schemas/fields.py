@@ -193,6 +193,7 @@ _FIELDS: tuple[Field, ...] = (
     Field("registers_per_thread", "int32", "Registers a thread."),
     _bytes("static_shared_bytes", "Static shared memory a block."),
     _bytes("dynamic_shared_bytes", "Dynamic shared memory a block."),
+    _bytes("shared_bytes", "Shared memory a block, static and dynamic in one, where the producer does not tell them apart."),
     _bytes("local_memory_bytes", "Local memory reserved for the kernel."),
     Field("graph_id", "int64", "CUDA graph the operation belongs to."),
     Field("graph_node_id", "int64", "Node of the CUDA graph."),
@@ -337,6 +338,9 @@ _FIELDS: tuple[Field, ...] = (
         "Number of the epoch within its process, from 0; -1 is before the first one, null means that the time is not known.",
     ),
     Field("epoch_name", "text", "Request id or range name of the epoch."),
+    # KV anomalies
+    Field("anomaly_id", "int64", "Number of the anomaly, in order of time.", nullable=False),
+    Field("anomaly", "text", "underflow, dangling, double_free, use_after_free, unpaired or out_of_bounds.", nullable=False),
     # out of memory
     Field("oom_event_id", "int64", "Number of the event, in order of time.", nullable=False),
     # suspects
@@ -392,7 +396,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "finding_kind",
         "text",
-        "leak, fragmentation, oom, cuda_context, clock, data_loss, ledger, no_leak or abstained.",
+        "leak, kv_blocks, fragmentation, oom, cuda_context, clock, data_loss, ledger, no_leak or abstained.",
         nullable=False,
     ),
     Field("title", "text", "The finding in one sentence.", nullable=False),

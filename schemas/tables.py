@@ -159,7 +159,7 @@ _TABLES = (
         "one kernel, copy, memset or graph launch on the device",
         "file_id event_index source op name start_ns end_ns clock_aligned process_id device_index context_id stream_id"
         " correlation_id size_bytes address copy_kind src_kind dst_kind grid block registers_per_thread static_shared_bytes"
-        " dynamic_shared_bytes local_memory_bytes graph_id graph_node_id",
+        " dynamic_shared_bytes shared_bytes local_memory_bytes graph_id graph_node_id",
         "file_id event_index",
         "file_id event_index",
         "start_ns end_ns",
@@ -353,6 +353,13 @@ _TABLES = (
         " inactive_split_bytes segment_count free_block_count largest_free_bytes mean_free_bytes external_fragmentation_ratio"
         " internal_fragmentation_ratio",
         "process_id device_index ts_ns",
+    ),
+    _table(
+        "kv_anomalies",
+        "out",
+        "one break in the life of a KV block",
+        "anomaly_id anomaly process_id block_id request_id ts_ns size_bytes file_id event_index detail",
+        "anomaly_id",
     ),
     _table(
         "oom_events",

@@ -204,3 +204,15 @@ def test_what_the_allocator_reserves_is_in_use_waiting_or_free(judged: Judged, n
     )
     assert counted["moments"] > 5
     assert counted["broken"] == 0
+
+
+def test_kv_blocks_that_lost_their_way_are_named(judged: Judged) -> None:
+    found = judged("kvblocks")
+    faults = {(f["fault"], f["block_id"], str(f["request_id"])) for f in truth("kvblocks")["planted_faults"]}
+    anomalies = rows(found.out, "SELECT anomaly, block_id, request_id FROM {kv_anomalies}")
+    assert len(anomalies) == len(faults) == 5
+    assert {(row["anomaly"], row["block_id"], row["request_id"]) for row in anomalies} == faults
+    assert [row["title"] for row in found.findings if row["finding_kind"] == "kv_blocks"] == [
+        "KV blocks: 4 × dangling, 131 kB kept, first block 3 of request 1",
+        "KV blocks: 1 × underflow, first block 28 of request 9",
+    ]
