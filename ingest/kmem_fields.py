@@ -42,6 +42,10 @@ _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})", re.ASCII)
 _SITE_ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9a-fA-F]{8,16}", re.ASCII)
 _SITE = re.compile(r"(.+?)\+0x[0-9a-fA-F]+(?:/0x[0-9a-fA-F]+)?(?:\s+\[(\S+)(?: [0-9a-f]+)?\])?", re.ASCII)
 _NULL = ("(null)", "(nil)", "NULL")
+# What differs from one event to the next; the rest repeats and is parsed once.
+_VARYING = re.compile(r"(?:ptr=(?:0x)?([0-9a-f]{8,16})|page=\S+ pfn=0x([0-9a-f]{1,13}))(?= |$)", re.ASCII)
+_MAX_KNOWN = 20_000
+_MAX_KNOWN_CHARACTERS = 500
 
 
 class KmemEvent(NamedTuple):
@@ -108,6 +112,23 @@ def kmem_event(name: str, fields_text: str) -> KmemEvent | None:
 
     None when it is none of KMEM_CALLS. Never raises: see `KmemEvent.damage`.
     """
+    match = _VARYING.search(fields_text)
+    if match is None or len(fields_text) > _MAX_KNOWN_CHARACTERS:
+        return _parse(name, fields_text)
+    address = int(match[1], 16) if match[1] else int(match[2], 16) * PAGE_BYTES
+    key = (name, not address, fields_text[: match.start()], fields_text[match.end() :])
+    if key not in _known:
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        _known[key] = _parse(name, fields_text)
+    known = _known[key]
+    return known if known is None or known.address is None else known._replace(address=address)
+
+
+_known: dict[tuple[str, bool, str, str], KmemEvent | None] = {}
+
+
+def _parse(name: str, fields_text: str) -> KmemEvent | None:
     call = name.removeprefix("kmem:")
     if call not in KMEM_CALLS:
         return None

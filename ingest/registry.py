@@ -41,6 +41,7 @@ _MODULES = (
     "torch_snapshot",
     "cupti",
     "bpftrace_cuda",
+    "perf_script",
     "slab_table",
     "memleak",
     "stackcount",

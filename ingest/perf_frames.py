@@ -1,0 +1,170 @@
+"""Stacks as `perf script` prints them, to call paths.
+
+A frame is `address symbol+0xoffset (object)`, leaf first; without a symbol `[unknown]`, an inlined function has
+`(inlined)` in the object's place. Fields may be missing, and `-F +srcline` puts `  file:line` on a line of its own.
+https://github.com/torvalds/linux/blob/master/tools/perf/util/evsel_fprintf.c
+"""
+
+from __future__ import annotations
+
+import re
+
+from ingest.callpaths import Frame
+from ingest.numbers import INT32_MAX
+from ingest.sink import Sink
+
+MAX_DEPTH = 1024
+MAX_CACHED_LINES = 200_000
+MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
+MAX_FRAMES = 500_000
+MAX_CALL_PATHS = 500_000
+
+_ADDRESS = re.compile(r"\s*([0-9a-fA-F]{1,16})(?:\s+(\S.*?))?\s*", re.ASCII)
+_OFFSET = re.compile(r"\+0x[0-9a-fA-F]{1,16}$", re.ASCII)
+_PLACE = re.compile(r"  (?!\s)(.*?)(?::(\d{1,10}))?( \(inlined\))?\s*", re.ASCII)
+# Instruction bytes, branches, registers and BPF output that `-F` adds below the stack.
+_BELOW = re.compile(r" insn:| *0x[0-9a-f]+[(/]| +\w+:0x[0-9a-f]| *BPF \w+:| *ABI:\d", re.ASCII)
+_UNKNOWN = "[unknown]"
+INLINED = "inlined"
+
+
+def parse_frame(line: str) -> Frame | None:
+    """Frame of one stack line, None when it is none.
+
+    The function is the symbol without its offset, whatever else it holds. Without a symbol it is `[unknown]` (empty
+    where perf printed an empty one, as before 3.3) and the frame keeps its address. The module is what stands in the
+    last parentheses, `inlined` for inlined functions, None where perf does not know it.
+    """
+    match = _ADDRESS.fullmatch(line)
+    if match is None:
+        return None
+    symbol, module = _split_module(match[2] or "")
+    symbol = _OFFSET.sub("", symbol)
+    module = _OFFSET.sub("", module)
+    known = None if module in ("", _UNKNOWN) else module
+    if symbol in ("", _UNKNOWN):
+        is_empty = not symbol and "  (" in line
+        return Frame("" if is_empty else _UNKNOWN, module=known, address=int(match[1], 16))
+    return Frame(symbol, module=known)
+
+
+def _split_module(text: str) -> tuple[str, str]:
+    """Symbol and object of `symbol (object)`: the last group of balanced parentheses that a space precedes."""
+    if not text.endswith(")"):
+        return text, ""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] == ")") - (text[place] == "(")
+        if not depth:
+            if not place or text[place - 1] == " ":
+                return text[:place].rstrip(), text[place + 1 : -1]
+            break
+    return text, ""
+
+
+def is_frame(line: str) -> bool:
+    """Whether a line begins as a frame does: blanks and an address."""
+    return line[:1] in (" ", "\t") and _ADDRESS.fullmatch(line) is not None
+
+
+class PerfStacks:
+    """Stack texts to call path numbers, with bounded caches; what does not fit or can't be read is counted."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink, self._call_paths = sink, sink.call_paths
+        self._texts: dict[str, int | None] = {}
+        self._cached_characters = 0
+        self._lines: dict[str, int | None] = {}
+        self._paths: dict[tuple[int, ...], int | None] = {}
+        self._frames = 0
+
+    def path(self, text: str, number: int) -> int | None:
+        """Call path of the lines of one stack, None for an empty one; `number` is the line it begins at."""
+        if text in self._texts:
+            return self._texts[text]
+        lines = text.split("\n") if text else []
+        frames, is_whole = self._frames_of(lines, number)
+        path = self._path(frames)
+        if is_whole:  # a stack with damage is counted each time
+            self._cached_characters += len(text)
+            if self._cached_characters > MAX_CACHED_CHARACTERS:
+                self._texts.clear()
+                self._cached_characters = len(text)
+            self._texts[text] = path
+        return path
+
+    def single(self, line: str) -> int | None:
+        """Call path of a sample without a stack whose instruction stands on its own line; None when it is none."""
+        frame = parse_frame(line)
+        if frame is None or (frame.module is None and (" " in frame.function or frame.function.isdecimal())):
+            return None
+        return self._path([self._call_paths.frame(self._bounded(frame))])
+
+    def call_site(self, function: str | None, module: str | None, address: int | None) -> int | None:
+        """Call path of a lone call site."""
+        if function is None and address is None:
+            return None
+        frame = Frame(function or _UNKNOWN, module=module, address=None if function else address)
+        return self._path([self._call_paths.frame(self._bounded(frame))])
+
+    def _frames_of(self, lines: list[str], number: int) -> tuple[list[int], bool]:
+        frames: list[int] = []
+        is_whole = True
+        place = 0
+        while place < len(lines):
+            line = lines[place]
+            following = lines[place + 1] if place + 1 < len(lines) else ""
+            source = _PLACE.fullmatch(following) if following.startswith("  ") and not is_frame(following) else None
+            place += 1 if source is None else 2
+            if len(frames) >= MAX_DEPTH:
+                self._lost("deep_stacks", f"frames beyond {MAX_DEPTH}, first at line {number + place - 1}")
+                return frames, False
+            frame = self._frame(line, source)
+            if frame is not None:
+                frames.append(frame)
+            elif _BELOW.match(line):
+                self._sink.count("other_sample_lines", detail=f"first at line {number + place - 1}")
+                is_whole = False
+            else:
+                self._lost("damaged_stack_lines", f"first at line {number + place - 1}")
+                is_whole = False
+        return frames, is_whole
+
+    def _frame(self, line: str, source: re.Match[str] | None) -> int | None:
+        key = line if source is None else f"{line}\n{source[0]}"
+        if key not in self._lines:
+            if len(self._lines) >= MAX_CACHED_LINES:
+                self._lines.clear()
+            frame = parse_frame(line)
+            if frame is not None and source is not None:
+                frame = _with_place(frame, source)
+            self._lines[key] = None if frame is None else self._call_paths.frame(self._bounded(frame))
+        return self._lines[key]
+
+    def _bounded(self, frame: Frame) -> Frame:
+        """The frame; without its address once there are very many, so that memory stays bounded."""
+        self._frames += 1
+        if frame.address is None or self._frames <= MAX_FRAMES:
+            return frame
+        self._sink.count("addresses_left_out", detail=f"of frames without a symbol, after {MAX_FRAMES} frames")
+        return frame._replace(address=None)
+
+    def _path(self, leaf_first: list[int]) -> int | None:
+        key = tuple(reversed(leaf_first))
+        if key not in self._paths:
+            if len(self._paths) >= MAX_CALL_PATHS:
+                self._lost("call_paths_left_out", f"more than {MAX_CALL_PATHS} different call paths")
+                return None
+            self._paths[key] = self._call_paths.path(key)
+        return self._paths[key]
+
+    def _lost(self, name: str, detail: str) -> None:
+        self._sink.count(name, severity="data_loss", detail=detail)
+
+
+def _with_place(frame: Frame, source: re.Match[str]) -> Frame:
+    """The frame with file and line; `object[address]` and `:0` are what perf prints where it knows none."""
+    file, line = source[1], int(source[2] or 0)
+    if file and not file.endswith("]") and not file.startswith("??") and 0 < line <= INT32_MAX:
+        frame = frame._replace(file=file, line=line)
+    return frame._replace(module=INLINED) if source[3] else frame
