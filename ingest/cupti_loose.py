@@ -16,7 +16,7 @@ from ingest.cupti_lines import Count, LineRun
 
 FLAT_SCHEMA: dict[str, Any] = {"kind": pl.String, **COLUMNS}
 
-_LIMITS = {pl.Int64: (-(1 << 63), (1 << 63) - 1), pl.UInt64: (0, (1 << 64) - 1)}
+LIMITS = {pl.Int64: (-(1 << 63), (1 << 63) - 1), pl.UInt64: (0, (1 << 64) - 1)}
 _NUMBER = re.compile(r"-?\d{1,20}|0x[0-9a-fA-F]{1,16}")
 _BLANK = b" \t\r\n\0"
 
@@ -81,7 +81,7 @@ class LooseReader:
             if value is None or name not in FLAT_SCHEMA:
                 continue
             dtype = FLAT_SCHEMA[name]
-            values[name] = _text(value) if dtype is pl.String else _number(name, value, *_LIMITS[dtype])
+            values[name] = _text(value) if dtype is pl.String else whole_number(name, value, *LIMITS[dtype])
             if values[name] is None:
                 detail = f"{str(record.get('kind'))[:40]}.{name} = {str(value)[:40]} in line {number + 1}"
                 self._count("values_not_read", severity="data_loss", detail=clean_text(detail))
@@ -93,7 +93,7 @@ def _text(value: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _number(name: str, value: object, low: int, high: int) -> int | None:
+def whole_number(name: str, value: object, low: int, high: int) -> int | None:
     """The value as a whole number within the limits: from a number, its text, or the name of an enumeration value."""
     number: int | None = None
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53):

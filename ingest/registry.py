@@ -62,6 +62,7 @@ _MODULES = (
     "ncu_csv",
     "ncu_report",
     "cupti_text",
+    "cupti_table",
 )
 
 
