@@ -39,6 +39,7 @@ class Importer:
 
 _MODULES = (
     "torch_snapshot",
+    "nsys_sqlite",
     "cupti",
     "bpftrace_cuda",
     "perf_script",

@@ -1,0 +1,76 @@
+"""Importer of Nsight Systems exports in SQLite, of every schema since 2020.
+
+`nsys export --type sqlite`, or the .sqlite that `nsys stats` leaves beside the report.
+Schema: https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite Schema Reference).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ingest.nsys_export import LEFT_OUT, REFERENCE, TABLES, VERSIONS, read_export
+from ingest.nsys_sqlite_file import SqliteExport
+from ingest.nsys_tables import MARKERS
+from ingest.opening import DAMAGED_STREAM, compression, open_bytes
+from ingest.registry import Importer
+from ingest.sink import Sink
+
+_MAGIC = b"SQLite format 3\0"
+_COPY_BYTES = 1 << 20
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """A SQLite file whose first pages name tables of an export."""
+    return head.startswith(_MAGIC) and any(marker in head for marker in MARKERS)
+
+
+@contextmanager
+def _unpacked(path: Path, sink: Sink) -> Iterator[Path]:
+    """The file itself, or a copy beside the result where it is packed: SQLite needs to seek."""
+    with path.open("rb") as file:
+        packed = compression(file.read(4))
+    if packed is None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=sink.parts) as folder:
+        copy = Path(folder) / "export.sqlite"
+        with open_bytes(path) as stream, copy.open("wb") as target:
+            try:
+                while part := stream.read1(_COPY_BYTES):  # type: ignore[attr-defined]
+                    target.write(part)
+            except DAMAGED_STREAM:
+                sink.count("truncated_stream", severity="data_loss", detail="the packed file is damaged or ends early")
+        yield copy
+
+
+def read(path: Path, sink: Sink) -> None:
+    """Read the export; what is damaged is counted. Raises BadInput when nothing in it can be read."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.is_file() and log.stat().st_size:
+        sink.count("write_ahead_log_left_out", severity="data_loss", detail="changes in the file's -wal are not read")
+    with _unpacked(path, sink) as file:
+        export = SqliteExport(file, sink.count)
+        try:
+            read_export(export, sink)
+        finally:
+            export.close()
+
+
+IMPORTER = Importer(
+    name="nsys_sqlite",
+    priority=11,
+    title="Nsight Systems export (SQLite)",
+    source="nsys",
+    clock="realtime",
+    versions=VERSIONS,
+    produced_by="`nsys export --type sqlite report.nsys-rep`, `nsys stats`",
+    recipe="nsys profile --cuda-memory-usage=true -o report APP && nsys export --type sqlite report.nsys-rep",
+    left_out=LEFT_OUT,
+    reference=REFERENCE,
+    tables=TABLES,
+    sniff=sniff,
+    read=read,
+)
