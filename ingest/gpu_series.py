@@ -36,6 +36,7 @@ UNITS = {
     "mb": Unit("_bytes", "bytes", 2**20),
     "gib": Unit("_bytes", "bytes", 2**30),
     "gb": Unit("_bytes", "bytes", 2**30),
+    "b/s": Unit("_bytes_per_second", "bytes_per_second"),
     "kb/s": Unit("_bytes_per_second", "bytes_per_second", 1e3),
     "mb/s": Unit("_bytes_per_second", "bytes_per_second", 1e6),
     "gb/s": Unit("_bytes_per_second", "bytes_per_second", 1e9),

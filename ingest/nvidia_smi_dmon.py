@@ -74,7 +74,7 @@ class _Reader:
             text = line.strip()
             if not text:
                 continue
-            if (names := _columns(line)) is not None:
+            if not text[0].isdecimal() and (names := _columns(line)) is not None:
                 self._header(names, line)
             elif text.startswith("#"):
                 self._comment(text[1:].strip(), number)

@@ -18,7 +18,6 @@ from ingest.wallclock import WallClock
 LOG_LINE = re.compile(r"=+NVSMI LOG=+")
 MAX_HELD = 50_000
 
-_LEAF = re.compile(r"(?P<indent>\s*)(?P<key>\S.*?)\s*:\s(?P<value>.*)")
 _GPU = re.compile(r"GPU ([0-9A-Fa-f:.]{5,20})\s*", re.ASCII)
 _COUNTED = ("ecc errors", "remapped rows", "retired pages")
 _NAMES = {
@@ -87,16 +86,16 @@ class ReportReader:
             self._buses.append(match[1])
             self._sections, self._process, self._mig = [], {}, {}
             return
-        leaf = _LEAF.fullmatch(line)
+        key, colon, value = f"{text} ".partition(": ")
+        key, value = key.strip().lower(), value.strip()
         indent = len(line) - len(line.lstrip())
         while self._sections and self._sections[-1][0] >= indent:
             if self._sections.pop()[1] in ("mig device", "mig devices"):
                 self._mig = {}
-        if leaf is None:
+        if not colon:
             self._sections.append((indent, text.lower()))
             self._process = {} if text.lower() in ("processes", "accounted processes") else self._process
             return
-        key, value = leaf["key"].lower(), leaf["value"].strip()
         if not self._buses:
             self._about_all(key, value, number)
         elif key in ("process id", "gpu instance id", "compute instance id", "type", "name", *_PROCESS_NAMES):

@@ -20,6 +20,7 @@ from ingest.textlines import TextLines, head_lines, open_lines
 from ingest.wallclock import WallClock, parse_time
 
 _SNIFFED_LINES = 60
+_WIDEST = 400
 _XML = "<nvidia_smi_log>"
 _QUARTER_NS = 900 * 10**9
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\([A-Z]")
@@ -45,7 +46,7 @@ _HEADINGS = re.compile(
 
 def sniff(head: bytes, path: Path) -> bool:
     """The tool's banner, the rows of a device, or the first line of a `-q` log."""
-    lines = [_ESCAPES.sub("", line) for line in head_lines(head)[:_SNIFFED_LINES]]
+    lines = [_ESCAPES.sub("", line) for line in head_lines(head)[:_SNIFFED_LINES] if len(line) <= _WIDEST]
     rows = [cells for line in lines if (cells := _cells(line)) is not None and len(cells) == 3]
     return (
         any(_BANNER.match(line) or LOG_LINE.fullmatch(line) for line in lines)
@@ -116,7 +117,9 @@ class _Reader:
         self._ts_ns = self._clock.known_ns(ns, number, is_utc=is_utc)
 
     def _table_line(self, line: str, text: str, number: int) -> None:
-        if banner := _BANNER.match(text):
+        if len(text) > _WIDEST:
+            self._damaged(f"{text[:60]!r}", number)
+        elif banner := _BANNER.match(text):
             self._section, self._device = "devices", None
             self._sink.format_version = self._sink.format_version or banner[1]
         elif "MIG devices:" in text:

@@ -50,6 +50,7 @@ _MODULES = (
     "oomkill",
     "ftrace",
     "nvml_csv",
+    "dcgm",
     "nvidia_smi_dmon",
     "nvidia_smi_query",
     "nvidia_smi_table",

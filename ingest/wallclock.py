@@ -13,6 +13,7 @@ from functools import lru_cache
 from ingest.numbers import INT64_MAX
 from ingest.sink import Sink
 
+_LONGEST = 120
 DAY_NS = 86_400 * 10**9
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
@@ -64,6 +65,8 @@ def _zone_ns(zone: str | None) -> int | None:
 
 def parse_time(text: str) -> tuple[int, bool] | None:
     """`(ns since 1970, whether that is UTC)` of a date with a time, or of a Unix time in s, ms, us or ns; else None."""
+    if len(text) > _LONGEST:
+        return None
     text = text.strip()
     if match := _EPOCH.fullmatch(text):
         whole, fraction = match["whole"], match["f"]
