@@ -123,7 +123,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
     causes = _root_causes(database, rated, paths, config)
     progress("balancing the device's ledger")
-    for relation in ("memory_ledger_made", "idle_contexts"):
+    for relation in ("device_samples", "memory_ledger_made", "idle_contexts"):
         database.run("ledger", relation)
     _publish(database, capture_dir, "memory_ledger", "memory_ledger_made")
     contexts = database.rows(

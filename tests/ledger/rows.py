@@ -60,7 +60,7 @@ def ledger(folder: Path, metrics: Iterable[Row], allocations: Iterable[Row] = ()
     """A database with `memory_ledger_made`."""
     database = tables(folder, metrics=list(metrics), allocations=list(allocations))
     database.connection.execute(f"SET VARIABLE ledger_samples = {samples}")
-    run(database, "ledger", "memory_ledger_made")
+    run(database, "ledger", "device_samples", "memory_ledger_made")
     return database
 
 

@@ -22,7 +22,7 @@ def _call(ts: int, pid: int = 1) -> dict[str, Any]:
 def _idle(folder: Path, samples: Sequence[Row], calls: Sequence[Row], **more: Sequence[Row]) -> list[tuple[Any, ...]]:
     database = tables(folder, metrics=samples, api_calls=calls, **more)
     database.connection.execute(f"SET VARIABLE context_min_bytes = {64 * MIB}")
-    run(database, "ledger", "idle_contexts")
+    run(database, "ledger", "device_samples", "idle_contexts")
     return database.rows("SELECT process_id, device_index, last_bytes FROM idle_contexts ORDER BY ALL")
 
 

@@ -165,3 +165,17 @@ def test_long_series_keep_their_ends_and_the_peak(tmp_path: Path) -> None:
 def test_unaligned_samples_are_left_out(tmp_path: Path) -> None:
     rows = [row | {"clock_aligned": False} for row in device(10, 300)]
     assert ledger(tmp_path, rows).rows("SELECT count(*) FROM memory_ledger_made") == [(0,)]
+
+
+def test_two_samplers_of_one_device_are_not_mixed(tmp_path: Path) -> None:
+    """nvidia-smi counts the driver's reserve in another way than NVML: their moments side by side would be a zigzag."""
+    smi = [row | {"source": "nvidia_smi"} for ts in range(5) for row in device(100 * ts + 50, 9_000)]
+    nvml = [row for ts in range(4) for row in (*device(100 * ts, 1_000), process(100 * ts, 400))]
+    [(lowest, highest, moments)] = ledger(tmp_path, [*smi, *nvml]).rows(
+        "SELECT min(part_bytes), max(part_bytes), count(*) FROM memory_ledger_made WHERE ledger_part = 'device_used'"
+    )
+    assert (lowest, highest, moments) == (1_000, 1_000, 4)
+    alone = ledger(tmp_path / "smi", smi).rows(
+        "SELECT count(*) FROM memory_ledger_made WHERE ledger_part = 'device_used' AND part_bytes = 9000"
+    )
+    assert alone == [(5,)]

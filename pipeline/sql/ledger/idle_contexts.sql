@@ -3,17 +3,17 @@
 -- nobody's was looked for.
 CREATE TEMP TABLE _held AS
 SELECT process_id, device_index, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns, count(*) AS sample_count,
-    quantile_disc(ts_ns, 0.5) AS half_ns, arg_max(value, ts_ns)::BIGINT AS last_bytes
-FROM metrics
-WHERE source = 'nvml' AND metric = 'process_memory_used_bytes' AND process_id IS NOT NULL AND ts_ns IS NOT NULL AND clock_aligned
+    quantile_disc(ts_ns, 0.5) AS half_ns, arg_max(bytes, ts_ns) AS last_bytes
+FROM device_samples
+WHERE metric = 'process_memory_used_bytes' AND process_id IS NOT NULL
 GROUP BY process_id, device_index;
 
 CREATE TEMP TABLE _level AS
 SELECT h.*
-FROM _held AS h JOIN metrics AS m
+FROM _held AS h JOIN device_samples AS m
     ON m.process_id = h.process_id AND m.device_index = h.device_index AND m.ts_ns >= h.half_ns
-WHERE m.source = 'nvml' AND m.metric = 'process_memory_used_bytes'
-GROUP BY ALL HAVING count(DISTINCT m.value) = 1;
+WHERE m.metric = 'process_memory_used_bytes'
+GROUP BY ALL HAVING count(DISTINCT m.bytes) = 1;
 
 CREATE TEMP TABLE _activity AS
 SELECT process_id, max(ts_ns) AS last_ns FROM (

@@ -1,18 +1,13 @@
 -- Who holds the device's memory at each sample: used = sum of processes + unattributed, and a process = what torch has
 -- handed out + what it caches + other driver allocations + context and modules + unattributed. The context's share is
 -- what the process held beyond its allocations when it first did (its lowest such sample). Null is "not known".
-CREATE TEMP TABLE _samples AS
-SELECT metric, ts_ns, device_index, process_id, value::BIGINT AS bytes FROM metrics
-WHERE source = 'nvml' AND clock_aligned AND ts_ns IS NOT NULL AND device_index IS NOT NULL
-    AND metric IN ('device_memory_used_bytes', 'device_memory_free_bytes', 'device_memory_total_bytes', 'process_memory_used_bytes');
-
 -- At most `ledger_samples` moments a device: evenly chosen, and the highest and last ones.
 CREATE TEMP TABLE _chosen_samples AS
 SELECT device_index, ts_ns FROM (
     SELECT device_index, ts_ns, bytes, row_number() OVER (PARTITION BY device_index ORDER BY ts_ns) - 1 AS place,
         count(*) OVER (PARTITION BY device_index) AS total,
         row_number() OVER (PARTITION BY device_index ORDER BY bytes DESC, ts_ns) AS height
-    FROM _samples WHERE metric = 'device_memory_used_bytes'
+    FROM device_samples WHERE metric = 'device_memory_used_bytes'
 )
 WHERE height = 1 OR place = total - 1 OR place = 0
     OR (place * getvariable('ledger_samples')) // total <> ((place - 1) * getvariable('ledger_samples')) // total;
@@ -22,13 +17,13 @@ SELECT c.device_index, c.ts_ns,
     max(s.bytes) FILTER (s.metric = 'device_memory_used_bytes') AS used_bytes,
     max(s.bytes) FILTER (s.metric = 'device_memory_free_bytes') AS free_bytes,
     max(s.bytes) FILTER (s.metric = 'device_memory_total_bytes') AS total_bytes
-FROM _chosen_samples AS c JOIN _samples AS s USING (device_index, ts_ns)
+FROM _chosen_samples AS c JOIN device_samples AS s USING (device_index, ts_ns)
 WHERE s.metric <> 'process_memory_used_bytes'
 GROUP BY c.device_index, c.ts_ns;
 
 CREATE TEMP TABLE _process_samples AS
 SELECT c.device_index, c.ts_ns, s.process_id, max(s.bytes) AS process_bytes
-FROM _chosen_samples AS c JOIN _samples AS s USING (device_index, ts_ns)
+FROM _chosen_samples AS c JOIN device_samples AS s USING (device_index, ts_ns)
 WHERE s.metric = 'process_memory_used_bytes' AND s.process_id IS NOT NULL
 GROUP BY c.device_index, c.ts_ns, s.process_id;
 
