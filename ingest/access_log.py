@@ -33,7 +33,12 @@ _LINE = re.compile(
     rf"(?P<request>{_QUOTED}) (?P<status>\d{{3}}|-) (?P<bytes>\d{{1,20}}|-)(?P<rest>| .*)",
     re.ASCII,
 )
-_FIELD = re.compile(rf"\s*(?:(?P<name>[A-Za-z_][\w.-]*)[=:])?(?P<value>{_QUOTED}|\[[^\]]*\]|[^\s\"]+)", re.ASCII)
+_FIELD = re.compile(
+    # A quote or bracket that is left open takes the rest of the line.
+    r"\s*(?:(?P<name>[A-Za-z_][\w.-]*+)[=:])?"
+    r'(?P<value>"(?:[^"\\]++|\\.)*+(?:"|\\?$)|\[[^\]]*+(?:\]|$)|[^\s"]++)',
+    re.ASCII,
+)
 _TIME_NAMES = {
     "duration": ("rt", "request_time", "req_time", "reqtime", "duration", "request_duration", "time", "took"),
     "upstream_seconds": ("urt", "upstream_response_time", "upstream_time", "ut", "upstream"),
@@ -57,10 +62,9 @@ MAX_REST = 8192
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """Most of the first lines are access log lines with a date."""
+    """One of the first lines is a whole access log line, with a date."""
     lines = head_lines(head)[:_SNIFFED_LINES]
-    found = [line for line in lines if (match := _LINE.fullmatch(line)) and dated(match["time"])]
-    return bool(found) and len(found) * 2 >= len(lines)
+    return any((match := _LINE.fullmatch(line)) and dated(match["time"]) for line in lines)
 
 
 def _seconds(text: str) -> float | None:

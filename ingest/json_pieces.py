@@ -22,6 +22,7 @@ _MAX_KEY_BYTES = 256
 _OUTSIDE = re.compile(rb'["{}\[\],:\n]')
 _UNTIL_BRACKET = re.compile(rb'(?:[^"{}\[\]\n]++|"(?:[^"\\\n]++|\\[^\n])*+")*+')
 """Up to the next bracket or line break outside of strings, or to a string that does not end in this text."""
+_NULS = re.compile(rb"\0+")
 _IN_STRING = re.compile(rb'[\\"\n]')
 
 
@@ -201,6 +202,10 @@ def utf8_chunks(path: Path, sink: Sink) -> Iterator[bytes]:
                     if codec != "utf-8":
                         sink.count("other_encoding", detail=f"read as {codec}")
                         decoder = codecs.getincrementaldecoder(codec)("replace")
-                yield data if decoder is None else decoder.decode(data).encode("utf-8", "replace")
+                text = data if decoder is None else decoder.decode(data).encode("utf-8", "replace")
+                if b"\0" in text:
+                    text, holes = _NULS.subn(b"", text)
+                    sink.count("lines_with_nul", holes, severity="data_loss", detail="left out")
+                yield text
         except DAMAGED_STREAM as error:
             sink.count("truncated_stream", severity="data_loss", detail=str(error))

@@ -57,6 +57,7 @@ _MODULES = (
     "request_log",
     "request_csv",
     "access_log",
+    "otlp",
     "kv_events",
     "tokens_csv",
     "prometheus_scrape",
