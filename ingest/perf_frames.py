@@ -19,6 +19,7 @@ MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
 MAX_FRAMES = 500_000
 MAX_CALL_PATHS = 500_000
 
+_COMMON = re.compile(r"\s*([0-9a-fA-F]{1,16}) (\S.*\S|\S) \(([^()]+)\)", re.ASCII)
 _ADDRESS = re.compile(r"\s*([0-9a-fA-F]{1,16})(?:\s+(\S.*?))?\s*", re.ASCII)
 _OFFSET = re.compile(r"\+0x[0-9a-fA-F]{1,16}$", re.ASCII)
 _PLACE = re.compile(r"  (?!\s)(.*?)(?::(\d{1,10}))?( \(inlined\))?\s*", re.ASCII)
@@ -35,12 +36,15 @@ def parse_frame(line: str) -> Frame | None:
     where perf printed an empty one, as before 3.3) and the frame keeps its address. The module is what stands in the
     last parentheses, `inlined` for inlined functions, None where perf does not know it.
     """
-    match = _ADDRESS.fullmatch(line)
-    if match is None:
+    match = _COMMON.fullmatch(line)
+    if match is not None:
+        symbol, module = match[2], match[3]
+    elif match := _ADDRESS.fullmatch(line):
+        symbol, module = _split_module(match[2] or "")
+    else:
         return None
-    symbol, module = _split_module(match[2] or "")
-    symbol = _OFFSET.sub("", symbol)
-    module = _OFFSET.sub("", module)
+    if "+0x" in line:
+        symbol, module = _OFFSET.sub("", symbol), _OFFSET.sub("", module)
     known = None if module in ("", _UNKNOWN) else module
     if symbol in ("", _UNKNOWN):
         is_empty = not symbol and "  (" in line
@@ -72,7 +76,9 @@ class PerfStacks:
 
     def __init__(self, sink: Sink) -> None:
         self._sink, self._call_paths = sink, sink.call_paths
-        self._texts: dict[str, int | None] = {}
+        self._texts: dict[str, tuple[int | None]] = {}
+        self.known = self._texts.get  # the call path of a stack seen before, in a tuple; None for other texts
+        self._callers: dict[str, tuple[int, ...]] = {}
         self._cached_characters = 0
         self._lines: dict[str, int | None] = {}
         self._paths: dict[tuple[int, ...], int | None] = {}
@@ -80,17 +86,27 @@ class PerfStacks:
 
     def path(self, text: str, number: int) -> int | None:
         """Call path of the lines of one stack, None for an empty one; `number` is the line it begins at."""
-        if text in self._texts:
-            return self._texts[text]
-        lines = text.split("\n") if text else []
-        frames, is_whole = self._frames_of(lines, number)
-        path = self._path(frames)
-        if is_whole:  # a stack with damage is counted each time
-            self._cached_characters += len(text)
-            if self._cached_characters > MAX_CACHED_CHARACTERS:
-                self._texts.clear()
-                self._cached_characters = len(text)
-            self._texts[text] = path
+        if (known := self._texts.get(text)) is not None:
+            return known[0]
+        leaf, _, callers = text.partition("\n")
+        frames = self._callers.get(callers) if callers and not callers.startswith("  ") else None
+        if frames is not None and (first := self._frame(leaf, None)) is not None:
+            path = self._path((*frames, first))
+        else:
+            leaf_first, is_whole = self._frames_of(text.split("\n") if text else [], number)
+            frames = tuple(reversed(leaf_first))
+            path = self._path(frames)
+            if not is_whole:  # a stack with damage is counted each time
+                return path
+            if callers.startswith("\t") and len(frames) == text.count("\n") + 1:
+                self._callers[callers] = frames[:-1]
+                self._cached_characters += len(callers)
+        self._cached_characters += len(text)
+        if self._cached_characters > MAX_CACHED_CHARACTERS:
+            self._texts.clear()
+            self._callers.clear()
+            self._cached_characters = len(text)
+        self._texts[text] = (path,)
         return path
 
     def single(self, line: str) -> int | None:
@@ -98,14 +114,14 @@ class PerfStacks:
         frame = parse_frame(line)
         if frame is None or (frame.module is None and (" " in frame.function or frame.function.isdecimal())):
             return None
-        return self._path([self._call_paths.frame(self._bounded(frame))])
+        return self._path((self._call_paths.frame(self._bounded(frame)),))
 
     def call_site(self, function: str | None, module: str | None, address: int | None) -> int | None:
         """Call path of a lone call site."""
         if function is None and address is None:
             return None
         frame = Frame(function or _UNKNOWN, module=module, address=None if function else address)
-        return self._path([self._call_paths.frame(self._bounded(frame))])
+        return self._path((self._call_paths.frame(self._bounded(frame)),))
 
     def _frames_of(self, lines: list[str], number: int) -> tuple[list[int], bool]:
         frames: list[int] = []
@@ -149,8 +165,7 @@ class PerfStacks:
         self._sink.count("addresses_left_out", detail=f"of frames without a symbol, after {MAX_FRAMES} frames")
         return frame._replace(address=None)
 
-    def _path(self, leaf_first: list[int]) -> int | None:
-        key = tuple(reversed(leaf_first))
+    def _path(self, key: tuple[int, ...]) -> int | None:
         if key not in self._paths:
             if len(self._paths) >= MAX_CALL_PATHS:
                 self._lost("call_paths_left_out", f"more than {MAX_CALL_PATHS} different call paths")

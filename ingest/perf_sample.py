@@ -45,6 +45,13 @@ class EventFacts(NamedTuple):
     is_tracepoint: bool
 
 
+match_block = re.compile(
+    r"([^\n]*?)(\d{1,10})\.(\d{6}(?:\d{3})?): +(?:(\d{1,18}) +)?([^ \n]+):(?: +([^\n]*))?(?:\n|$)", re.ASCII
+).match
+"""Matches the usual form at the head of a block, for speed: what is left of the time, seconds, fraction, period, event,
+fields. To be checked with `match_timed`: a comm may hold what looks like a time."""
+
+
 def match_timed(line: str) -> Groups | None:
     """Groups (comm, task, task's thread, cpu, seconds, fraction, period, event, fields) of the usual form."""
     match = _WITH_TIME.fullmatch(line)

@@ -33,8 +33,8 @@ class PerfTasks:
         match = _RECORD.fullmatch(line)
         return match is not None and " PERF_RECORD_" not in match[2]
 
-    def record(self, line: str) -> None:
-        """Take one PERF_RECORD_ line."""
+    def record(self, line: str) -> bool:
+        """Take one PERF_RECORD_ line; whether it names a process."""
         match = _RECORD.fullmatch(line)
         assert match is not None
         kind, rest = match[1], match[2]
@@ -47,6 +47,7 @@ class PerfTasks:
             self._sink.count("lost_events", int(lost[1]), severity="data_loss", detail=f"PERF_RECORD_{kind}")
         else:
             self._sink.count("perf_records_left_out", detail=f"PERF_RECORD_{kind[:40]}")
+        return kind in ("COMM", "FORK")
 
     def ids(self, task: str | None, thread: str | None, comm: str | None) -> tuple[int | None, int | None]:
         """Process and thread of `task/thread`, or of the thread `task` alone; None where not known."""
