@@ -11,6 +11,7 @@ from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
 from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
 from pipeline.ingesting import IngestSummary, ingest
+from pipeline.kernel_names import name_kernels
 from pipeline.leaks.epochs import tokens_by_epoch
 from pipeline.leaks.evidence import assign_evidence
 from pipeline.leaks.paths import CallPathReader
@@ -65,6 +66,9 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
     _publish(database, capture_dir, "allocations", "allocations_made")
     _publish(database, capture_dir, "allocation_links", "allocation_links_made")
     _publish(database, capture_dir, "request_spans", "request_spans_made")
+    name_kernels(database)
+    database.run("correlate", "kernel_links_made")
+    _publish(database, capture_dir, "kernel_links", "kernel_links_made")
     _reconcile(database, capture_dir)
     for relation in (
         "tensor_lives",
@@ -83,9 +87,10 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
 
 def _allocator(database: Database, capture_dir: Path, progress: Progress) -> None:
     progress("rebuilding the allocator's state over time")
-    for relation in ("allocator_moments", "fragmentation_made"):
+    for relation in ("allocator_moments", "fragmentation_made", "oom_events_made"):
         database.run("allocator", relation)
     _publish(database, capture_dir, "fragmentation", "fragmentation_made")
+    _publish(database, capture_dir, "oom_events", "oom_events_made")
 
 
 def _kv_blocks(database: Database, capture_dir: Path) -> None:

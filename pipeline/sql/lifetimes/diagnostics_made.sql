@@ -21,7 +21,12 @@ SELECT 'free_inferred', count(*), 'the address was allocated again: its free was
 FROM tensor_lives WHERE is_free_inferred AND difference IS NULL HAVING count(*) > 0
 UNION ALL
 SELECT 'driver_call_failed', count(*), 'driver calls that returned an error; they hold no memory', 'info'
-FROM memory_events WHERE level = 'driver' AND return_code <> 0 HAVING count(*) > 0;
+FROM memory_events WHERE level = 'driver' AND return_code <> 0 HAVING count(*) > 0
+UNION ALL
+SELECT 'profiled_launches_unlinked', count(*), 'profiled launches that no kernel of the traces is for certain', 'info'
+FROM (SELECT DISTINCT file_id, launch_index FROM kernel_metrics) AS m
+ANTI JOIN kernel_links AS k ON k.file_id = m.file_id AND k.launch_index = m.launch_index
+WHERE EXISTS (SELECT 1 FROM gpu_ops WHERE op = 'kernel') HAVING count(*) > 0;
 
 CREATE TEMP TABLE diagnostics_made AS
 SELECT stage, file_id, name, severity, occurrence_count, detail FROM diagnostics WHERE stage = 'ingest'
