@@ -79,12 +79,10 @@ def has_measurements(head: bytes) -> bool:
     rows = [_split(row, delimiter) for row in head_lines(head) if row != line and not row.startswith("#")]
     rows = [row for row in rows[:_SNIFFED_ROWS] if len(row) == len(names)]
     unit = unit_of_time(names[place])
-    good = [
-        row
+    return any(
+        _is_time(row[place], unit) and any(is_number(cell) for at, cell in enumerate(row) if at != place)
         for row in rows
-        if _is_time(row[place], unit) and any(is_number(cell) for at, cell in enumerate(row) if at != place)
-    ]
-    return bool(good) and len(good) * 2 >= len(rows)
+    )
 
 
 def _split(line: str, delimiter: str) -> list[str]:
