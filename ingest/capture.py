@@ -11,8 +11,10 @@ from typing import Any
 
 from ingest.callpaths import clean_text
 from ingest.capture_yaml import NAME, CaptureNotes, read_capture_yaml
-from ingest.digests import file_digest
+from ingest.digests import parts_digest
 from ingest.errors import BadInput, OutputError
+from ingest.folders import grouped
+from ingest.folders import parts as parts_of
 from ingest.opening import read_head
 from ingest.registry import importer_for, importer_named
 from ingest.request_columns import RequestColumns, check_columns
@@ -68,7 +70,8 @@ def _without_place(error: BadInput) -> str:
 
 def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[str, Any]) -> FileResult:
     try:
-        size, digest = path.stat().st_size, file_digest(path)
+        together = parts_of(path)
+        size, digest = sum(part.stat().st_size for part in together), parts_digest(together)
     except OSError as error:
         return FileResult(
             file_id,
@@ -110,7 +113,7 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
     if not size:
         return result("refused", "the file is empty; record it again or remove it")
     try:
-        head = read_head(path)
+        head = b"" if path.is_dir() else read_head(path)
     except BadInput as error:
         return result("refused", _without_place(error))
     columns = facts.get("request_columns") or {}
@@ -158,7 +161,8 @@ def read_capture(
     except OSError as error:
         raise OutputError(error.strerror or str(error), where=str(parts), todo="choose another --out") from error
     named = sorted(
-        (path.relative_to(base).as_posix() if path.is_relative_to(base) else path.name, path) for path in files
+        (path.relative_to(base).as_posix() if path.is_relative_to(base) and path != base else path.name, path)
+        for path in grouped(files)
     )
     results = []
     for file_id, (relative, path) in enumerate(named):

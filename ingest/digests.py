@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -15,3 +16,11 @@ def file_digest(path: Path) -> str:
                 digest.update(block)
                 left -= len(block)
     return digest.hexdigest()
+
+
+def parts_digest(parts: Sequence[Path]) -> str:
+    """Digest of one file, or of the names and digests of the files that are one together."""
+    if len(parts) == 1:
+        return file_digest(parts[0])
+    lines = sorted(f"{file_digest(part)} {part.name}\n" for part in parts)
+    return blake2b("".join(lines).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

@@ -19,6 +19,7 @@ class Importer:
     this format, whatever its version; `path` is for formats that are folders, never for the file's name.
     `read(path, sink)` reads the file into the sink. It raises BadInput when nothing can be read, and counts
     damage with `sink.count` while it reads the rest. Lower `priority` is asked first; priorities are unique.
+    `members(folder)` is for formats that are folders: the files that are one capture file together, none for others.
     `recipe` is a command that makes such a file, `left_out` what the file may hold and no table has.
     """
 
@@ -35,11 +36,14 @@ class Importer:
     tables: tuple[str, ...]
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[Path, Sink], None]
+    members: Callable[[Path], list[Path]] | None = None
 
 
 _MODULES = (
     "torch_snapshot",
     "nsys_sqlite",
+    "nsys_folder",
+    "nsys_report",
     "cupti",
     "bpftrace_cuda",
     "perf_script",

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from ingest.errors import BadInput
+from ingest.folders import grouped
 from ingest.opening import compression, read_head
 from ingest.registry import importer_for, importers
 from pipeline.inputs import capture_files
@@ -102,10 +103,11 @@ def format_lines() -> list[str]:
 def sniff_facts(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Format of each file; `note` says what stands in the way or how it is packed."""
     found = []
-    for path in (file for given in paths for file in capture_files(given) if file.name != NOTES):
+    files = [file for given in paths for file in capture_files(given) if file.name != NOTES]
+    for path in grouped(files):
         try:
-            importer = importer_for(read_head(path), path)
-            packed = compression(_first_bytes(path))
+            importer = importer_for(b"" if path.is_dir() else read_head(path), path)
+            packed = None if path.is_dir() else compression(_first_bytes(path))
             note = packed or ""
             name = importer.name if importer else None
         except BadInput as error:

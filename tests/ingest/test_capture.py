@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -68,14 +69,14 @@ def test_what_becomes_of_each_file(root: Path, tmp_path: Path) -> None:
 
 def test_a_file_that_can_not_be_opened(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "locked.csv").write_text("a,b\n")
-    original = module.file_digest
+    original = module.parts_digest
 
-    def digest(path: Path) -> str:
-        if path.name == "locked.csv":
-            raise PermissionError(13, "Permission denied", str(path))
-        return original(path)
+    def digest(parts: Sequence[Path]) -> str:
+        if parts[0].name == "locked.csv":
+            raise PermissionError(13, "Permission denied", str(parts[0]))
+        return original(parts)
 
-    monkeypatch.setattr(module, "file_digest", digest)
+    monkeypatch.setattr(module, "parts_digest", digest)
     result = _read(root, tmp_path)["locked.csv"]
     assert result.read_state == "refused"
     assert result.message == "Permission denied; check the path and its permissions"
