@@ -122,12 +122,12 @@ class _Reader:
         if len(rest) > MAX_REST:
             self._sink.count("unread_fields", detail=f"behind {MAX_REST} characters, first at line {line}")
             rest = rest[:MAX_REST]
-        fields = [(match["name"], match["value"]) for match in _FIELD.finditer(rest)]
+        matches = list(_FIELD.finditer(rest))
+        fields = [(match["name"], match["value"]) for match in matches]
         quoted = [value for name, value in fields[:2] if name is None and value[0] == '"']
         if len(quoted) == 2:  # referrer and user agent
             fields = fields[2:]
-            place = list(_FIELD.finditer(rest))[1].end()
-            if match := _INGRESS.fullmatch(rest[place:].strip()):
+            if match := _INGRESS.fullmatch(rest[matches[1].end() :].strip()):
                 self._ingress(match, found)
                 return
         for name, value in fields:

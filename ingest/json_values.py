@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from ingest.sink import Sink
 MAX_ATTRIBUTES = 256
 MAX_ATTRIBUTE_CHARACTERS = 2048
 _MAX_DEPTH = 200
+_JUDGED_KEY = 200
 
 _PRIVATE = re.compile(
     r"(^|[._-])(authorization|cookies?|set_cookie|password|passwd|secret|credentials?|api_?key|(access|auth|bearer|id)_token"
@@ -46,7 +48,14 @@ def parse_json(text: str | bytes) -> Any:
 
 def is_private(key: str) -> bool:
     """Whether a key's value names a person, a client's address or a secret."""
-    return _PRIVATE.search(key.replace("-", "_")) is not None
+    return _kind_of(key[-_JUDGED_KEY:]) == "private"
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(key: str) -> str:
+    if _PRIVATE.search(key.replace("-", "_")):
+        return "private"
+    return "location" if _LOCATION.search(key) else ""
 
 
 def without_query(text: str) -> str:
@@ -65,9 +74,10 @@ def _public(value: Any, sink: Sink, depth: int = 0) -> Any:
         return {}
     kept = {}
     for key, item in value.items():
-        if is_private(key):
+        kind = _kind_of(key[-_JUDGED_KEY:])
+        if kind == "private":
             sink.count("private_values_left_out", detail=f"first {key[:80]}")
-        elif isinstance(item, str) and _LOCATION.search(key):
+        elif kind and isinstance(item, str):
             kept[key] = without_query(item)
         else:
             kept[key] = _public(item, sink, depth + 1)

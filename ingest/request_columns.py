@@ -12,7 +12,18 @@ from functools import lru_cache
 from ingest.csvrows import DELIMITERS, split_line
 from ingest.errors import BadInput
 from ingest.json_values import parse_json
-from ingest.request_fields import COUNT_KEYS, DURATIONS, KEYS, TEXT_KEYS, TIME_COLUMNS, UNIT_NS, Key, is_request, key_of
+from ingest.request_fields import (
+    COUNT_KEYS,
+    DURATIONS,
+    KEYS,
+    MAX_KEY,
+    TEXT_KEYS,
+    TIME_COLUMNS,
+    UNIT_NS,
+    Key,
+    is_request,
+    key_of,
+)
 from ingest.textlines import head_lines
 
 MAPPABLE = (*TEXT_KEYS, *COUNT_KEYS, *TIME_COLUMNS, *DURATIONS)
@@ -26,10 +37,13 @@ class RequestColumns:
     def __init__(self, mapped: Mapping[str, str] | None = None) -> None:
         self.mapped = dict(mapped or {})
         self._own = {name.strip().lower(): column for column, name in self.mapped.items()}
-        self.find = lru_cache(maxsize=4096)(self._find)
+        self._cached = lru_cache(maxsize=4096)(self._find)
+
+    def find(self, name: str) -> Key | None:
+        """Where the value of key `name` goes, None for a key that is no column."""
+        return self._cached(name) if len(name) <= MAX_KEY else None
 
     def _find(self, name: str) -> Key | None:
-        """Where the value of key `name` goes, None for a key that is no column."""
         column = self._own.get(name.strip().lower())
         if column is not None:
             is_length = column in DURATIONS

@@ -104,12 +104,18 @@ _NOT_WORD = re.compile(r"[^0-9a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _REQUEST_LINE = re.compile(r"([A-Z]{3,16})\s+(\S.*?)(?:\s+HTTP/[\d.]+)?")
 MAX_ROUTE = 512
+_MAX_REQUEST_LINE = 2048
+MAX_KEY = 120
+
+
+def key_of(name: str) -> str:
+    """A key as KEYS spells it: `requestId`, `Request ID` and `request-id` are `request_id`."""
+    return _key_of(name[:MAX_KEY])
 
 
 @lru_cache(maxsize=4096)
-def key_of(name: str) -> str:
-    """A key as KEYS spells it: `requestId`, `Request ID` and `request-id` are `request_id`."""
-    return _NOT_WORD.sub("_", _CAMEL.sub("_", name[:120].strip()).lower()).strip("_")
+def _key_of(name: str) -> str:
+    return _NOT_WORD.sub("_", _CAMEL.sub("_", name.strip()).lower()).strip("_")
 
 
 def is_request(names: Iterable[str], find: Callable[[str], Key | None] | None = None) -> bool:
@@ -130,7 +136,12 @@ def is_request(names: Iterable[str], find: Callable[[str], Key | None] | None = 
 
 def route_of(request_line: str) -> str | None:
     """Method and route of a request line, `POST /v1/completions`, without query string; None when it is none."""
-    match = _REQUEST_LINE.fullmatch(request_line.strip())
+    return _route_of(request_line.strip()[:_MAX_REQUEST_LINE])
+
+
+@lru_cache(maxsize=4096)
+def _route_of(request_line: str) -> str | None:
+    match = _REQUEST_LINE.fullmatch(request_line)
     if match is None:
         return None
     target = without_query(match[2])

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from ingest.wallclock import parse_time
 
 _SECONDS_BELOW, _MS_BELOW, _US_BELOW = 10**11, 10**14, 10**17
 _MAX_DIGITS = 40
+_MAX_DATE = 80
 _LOG_DATE = re.compile(r"(\d\d)/([A-Za-z]{3})/(\d{4}):(\d\d:\d\d:\d\d(?:\.\d{1,9})?)( [+-]\d{4})?", re.ASCII)
 
 
 def dated(text: str) -> tuple[int, bool] | None:
     """`(ns since 1970, whether that is UTC)` of a date with a time of day, also as access logs write it; else None."""
-    text = text.strip()
+    return _dated(text.strip()) if len(text) <= _MAX_DATE else None
+
+
+@lru_cache(maxsize=1024)
+def _dated(text: str) -> tuple[int, bool] | None:
     if match := _LOG_DATE.fullmatch(text):
         day, month, year, clock, zone = match.groups()
         text = f"Day {day} {month} {year} {clock}{zone or ''}"
-    if text[:80].isascii() and not text.replace(".", "").isdigit():
-        return parse_time(text[:80])
-    return None
+    return parse_time(text) if text.isascii() and not text.replace(".", "").isdigit() else None
 
 
 def unix_ns(value: int | float | str, unit_ns: int | None = None) -> int:

@@ -23,7 +23,7 @@ def request_columns_schema() -> dict[str, Any]:
         + ". A mapped time or duration is in the unit its own name ends in (`ts_ms`); else a time is in the unit its size"
         " tells, a duration in seconds.",
         "additionalProperties": False,
-        "properties": {name: {"type": "string", "minLength": 1} for name in REQUEST_COLUMNS},
+        "properties": {name: {"type": "string", "minLength": 1, "maxLength": 120} for name in REQUEST_COLUMNS},
     }
 
 
