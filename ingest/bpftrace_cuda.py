@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
+from ingest.bpftrace_comments import Comments
 from ingest.bpftrace_stacks import MAX_DEPTH, StackReader
-from ingest.clocks import Clock
 from ingest.cuda_calls import CallMeaning, meaning_of
 from ingest.numbers import INT64_MAX, UINT64_MAX
 from ingest.registry import Importer
@@ -32,8 +32,6 @@ _INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]{1,40}|\d{1,40})", re.ASCII)
 _BARE_HEX = re.compile(r"(?=\d*[a-fA-F])[0-9a-fA-F]{1,40}", re.ASCII)
 _FRAME = re.compile(r"[0-9a-fA-F]{4,16} .+ \(.*\)")
 _COMMENT = "# bpftrace cuda_mem"
-_CLOCK = re.compile(r"\bclock=(\w+)")
-_CLOCK_NAMES = {"boot": "boottime", "mono": "monotonic", "raw": "monotonic_raw"}
 _LOST = re.compile(r"(?i)\blost (\d{1,15}) (?:events|samples|records)")
 # What bpftrace itself prints around the records: probe counts, the maps it dumps at its end, warnings.
 _NOISE = re.compile(r"Attach(?:ing|ed) \d+ probes?|@|WARNING:|stdin:|\^C")
@@ -66,7 +64,7 @@ class _Reader:
         self._row: tuple[Any, ...] | None = None
         self._stack: list[int] = []
         self._pids: set[int] = set()
-        self._has_clock = False
+        self._comments = Comments(sink)
 
     def read(self, lines: TextLines) -> None:
         for number, line in lines:
@@ -76,14 +74,14 @@ class _Reader:
             elif line[0] in " \t":
                 self._frame(line, number, is_cut=lines.is_cut)
             elif line.startswith("#"):
-                self._comment(line)
+                self._comments.take(line, is_cut=lines.is_cut)
             else:
                 self._line(line, number)
         if lines.is_cut and self._row is not None:
             self._count("cut_last_record", "the file ends in the middle of a record")
         self._finish()
         self._batch.flush()
-        if not self._has_clock:
+        if not self._comments.has_clock:
             self._sink.clock = "unknown"
             self._sink.count("clock_not_declared", detail="no `# bpftrace cuda_mem clock=…` line")
         if len(self._pids) == 1:
@@ -102,15 +100,6 @@ class _Reader:
             self._count("deep_stacks", f"frames beyond {MAX_DEPTH}, first at line {number}")
         elif not is_cut and (frame := self._stacks.frame(line)) is not None:
             self._stack.append(frame)
-
-    def _comment(self, line: str) -> None:
-        if line.startswith(_COMMENT) and (match := _CLOCK.search(line)):
-            name = _CLOCK_NAMES.get(match[1], match[1])
-            if name in get_args(Clock):
-                self._sink.clock = cast("Clock", name)
-                self._has_clock = name != "unknown"
-            else:
-                self._sink.count("unknown_clock", detail=f"clock={match[1][:40]}")
 
     def _line(self, line: str, number: int) -> None:
         if match := _LOST.search(line):

@@ -53,6 +53,7 @@ _MODULES = (
     "slabratetop",
     "oomkill",
     "ftrace",
+    "bpftrace_maps",
     "nvml_csv",
     "dcgm",
     "nvidia_smi_dmon",

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
+from ingest.bpftrace_comments import Comments
 from ingest.bpftrace_stacks import MAX_DEPTH, StackReader
-from ingest.clocks import Clock
 from ingest.errors import BadInput
 from ingest.numbers import NumberReader
 from ingest.registry import Importer
@@ -29,7 +29,6 @@ _NAMES = {
     "bytes": "bytes", "size": "bytes",
 }  # fmt: skip
 _NEEDED = ("time", "cache", "op", "address")
-_CLOCK = re.compile(r"\bclock=(\w+)")
 _LOST = re.compile(r"(?i)\s*(?:WARNING: )?lost (\d{1,15}) (?:events|samples|records)")
 _NOISE = re.compile(r"Attach(?:ing|ed) \d+ probes?|WARNING:|stdin:|\^C|@\w*[:\[]")
 
@@ -52,6 +51,7 @@ class _Reader:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._numbers = NumberReader(sink)
+        self._comments = Comments(sink)
         self._stacks = StackReader(sink)
         # The kernel owns the memory, whoever frees it: process 0.
         self._batch = RowBatch(sink, "memory_events", _ROW, level="host", memory_kind="slab", process_id=0)
@@ -65,7 +65,7 @@ class _Reader:
             if not line or line.isspace():
                 continue
             if line.startswith("#"):
-                self._comment(line)
+                self._comments.take(line, is_cut=lines.is_cut)
             elif line[0] in " \t" and self._row is not None:
                 self._frame(line, is_cut=lines.is_cut)
             elif match := _LOST.match(line):
@@ -97,14 +97,6 @@ class _Reader:
             self._sink.count("cut_last_record", severity="data_loss", detail="the file ends in the middle of a stack")
         elif (frame := self._stacks.frame(line)) is not None:
             self._stack.append(frame)
-
-    def _comment(self, line: str) -> None:
-        if match := _CLOCK.search(line):
-            if match[1] in get_args(Clock):
-                self._sink.clock = cast("Clock", match[1])
-            else:
-                self._sink.clock = "unknown"
-                self._sink.count("unknown_clock", detail=f"clock={match[1][:40]}")
 
     def _record(self, line: str, number: int, *, is_cut: bool) -> None:
         words = line.split()
