@@ -46,6 +46,7 @@ class Cells:
                 columns[name] = self._kinds(column)
             elif (dtype := COLUMNS.get(name)) is not None:
                 columns[name] = self._text(column) if dtype == pl.String else self._whole(name, column, dtype)
+        columns.setdefault("kind", pl.Series([None] * frame.height, dtype=pl.String))
         return pl.DataFrame([series.alias(name) for name, series in columns.items()])
 
     def _kinds(self, column: pl.Series) -> pl.Series:

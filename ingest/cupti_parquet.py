@@ -67,7 +67,7 @@ def parquet_frames(path: Path, sink: Sink, wanted: set[str] | None = None) -> It
             try:
                 for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):
                     batch.validate(full=True)
-                    yield _frame(batch)
+                    yield _frame(batch, sink)
             except _DAMAGE as error:
                 detail = f"row group {group}: {str(error).splitlines()[0][:120]}"
                 sink.count("damaged_row_groups", severity="data_loss", detail=detail)
@@ -89,22 +89,40 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return bool(is_plain or pa.types.is_timestamp(kind))
+
+
 def _cut(texts: pa.DictionaryArray) -> pa.StringArray:
     """The texts, no longer than a table takes."""
     short = pc.utf8_slice_codeunits(texts.dictionary, 0, MAX_TEXT)
     return pa.DictionaryArray.from_arrays(texts.indices, short).cast(pa.string())
 
 
-def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
-    """The batch with structs as columns of their own and no text longer than a table takes."""
+def _readable(name: str, column: pa.ChunkedArray, sink: Sink) -> pa.ChunkedArray:
+    """Numbers, times and texts as they are, decimals as text; any other type as nulls, which is counted."""
+    if pa.types.is_dictionary(column.type):
+        if _is_text(column.type.value_type):
+            return pa.chunked_array([_cut(chunk) for chunk in column.chunks], pa.string())
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        return column.cast(pa.string())
+    if _is_number(column.type) or _is_text(column.type) or pa.types.is_null(column.type):
+        return column
+    lost, detail = len(column) - column.null_count, f"{name} as {column.type}"[:200]
+    sink.count("values_not_read", lost, severity="data_loss", detail=detail)
+    return pa.chunked_array([pa.nulls(len(column))])
+
+
+def _frame(batch: pa.RecordBatch, sink: Sink) -> pl.DataFrame:
+    """The batch with structs as columns of their own."""
     table = pa.Table.from_batches([batch])
     for _ in range(2):  # object_id.pt.process_id
         table = table.flatten()
     columns: dict[str, pa.ChunkedArray] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-            column = pa.chunked_array([_cut(chunk) for chunk in column.chunks], pa.string())
-        columns.setdefault(name, column)
+        columns.setdefault(name, _readable(name, column, sink))
     frame = pl.from_arrow(pa.table(columns))
     assert isinstance(frame, pl.DataFrame)
     return frame

@@ -316,7 +316,8 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "link_method",
         "text",
-        "What the link rests on: address_and_time, correlation_id, address_size_time, thread_and_time, time_alone, containment.",
+        "What the link rests on: address_and_time, correlation_id, address_size_time, thread_and_time, time_alone, containment;"
+        " of kernels sequence (launches in a row) or name_grid_order.",
         nullable=False,
     ),
     Field(

@@ -8,6 +8,8 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +184,33 @@ def test_columns_of_odd_types(tmp_path: Path) -> None:
     assert calls["correlation_id"].to_list() == [3, None]
     assert calls["name"].str.len_chars().to_list() == [4096, 1]
     assert {name for name, _ in counts_of(tables)} == {"inexact_numbers", "values_not_read"}
+
+
+ODD: dict[str, Any] = {
+    "list": pa.array([[1], [2]]),
+    "struct": pa.array([{"process_id": 1, "pt": {"x": [1]}}, None]),
+    "map": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
+    "decimal": pa.array([Decimal("5"), Decimal("6.5")], pa.decimal256(60, 3)),
+    "date": pa.array([date(2020, 1, 1)] * 2),
+    "duration": pa.array([1, 2], pa.duration("ns")),
+    "zoned": pa.array([1, 2], pa.timestamp("us", "Europe/Berlin")),
+    "binary": pa.array([b"\xff", b"1"]),
+    "null": pa.nulls(2),
+    "not finite": pa.array([float("inf"), float("nan")]),
+    "number as category": pa.array([1, 2]).dictionary_encode(),
+    "negative": pa.array([-1, -2]),
+}
+
+
+@pytest.mark.parametrize("name", ["kind", "start", "name", "object_id", "address"])
+@pytest.mark.parametrize("odd", ODD)
+def test_any_column_may_have_any_type(name: str, odd: str, tmp_path: Path) -> None:
+    columns = {"kind": ["MEMORY2", "RUNTIME"], "start": [1, 2], "end": [3, 4], "correlation_id": [1, 2], "cbid": [1, 2]}
+    pq.write_table(pa.table(columns | {name: ODD[odd]}), tmp_path / "x")
+    tables = ingest_file(tmp_path / "x", tmp_path, IMPORTER)
+    if name != "kind":
+        assert tables["api_calls"]["correlation_id"].to_list() == [2]
+        assert tables["memory_events"]["correlation_id"].to_list() == [1]
 
 
 def test_other_tables_are_not_ours(tmp_path: Path) -> None:

@@ -249,6 +249,51 @@ def test_older_samples(tmp_path: Path) -> None:
     assert counts[("unused_kinds", "info")] == 3
 
 
+OTHERS = """\
+RUNTIME [ 5, 9 ] duration 4, "cudaGraphLaunch_v10000", cbid 311, processId 1435, threadId 29, correlationId 5
+GRAPH_TRACE [ 10, 20 ] duration 10, correlationId 5
+ deviceId 0, contextId 1, streamId 7, graphId 3
+MEMORY [ 100, 900 ] duration 800, size 4096 bytes, address 81920, memoryKind DEVICE, deviceId 0, contextId 1, \
+processId 1435
+MEMCPY2 "PtoP" [ 30, 40 ] duration 10, size 64, srcKind DEVICE, dstKind DEVICE, correlationId 6,
+\tdeviceId 0, contextId 1, streamId 7, graphId 0, graphNodeId 0, channelId 3, channelType ASYNC_MEMCPY
+\tsrcDeviceId 0, srcContextId 1, dstDeviceId 1, dstContextId 2
+CDP_KERNEL [ 50, 60 ] duration 10, "child(int, char*)", deviceId 0, contextId 1, streamId 7, gridId -3, correlationId 8,
+\tgrid [ 1, 2, 3 ], block [ 4, 5, 6 ], registersPerThread 32, sharedMemory (static 1, dynamic 2), parentGridId 7
+SYNCHRONIZATION [ 70, 80 ] duration 10, type STREAM_SYNCHRONIZE, contextId 1, streamId -1, correlationId 9, eventId 4
+JIT [ 1, 2 ] duration 1, deviceId 0, correlationId 4, processId 1435, threadId 29
+"""
+
+
+def test_kinds_that_no_recorded_sample_has(tmp_path: Path) -> None:
+    tables = read_text(OTHERS, tmp_path, IMPORTER)
+    ops = (
+        "op",
+        "name",
+        "start_ns",
+        "end_ns",
+        "process_id",
+        "correlation_id",
+        "size_bytes",
+        "copy_kind",
+        "grid",
+        "block",
+    )
+    assert rows_of(tables, "gpu_ops", (*ops, "graph_id", "registers_per_thread")) == [
+        ("graph", None, 10, 20, 1435, 5, None, None, None, None, 3, None),
+        ("memcpy", None, 30, 40, 1435, 6, 64, "ptop", None, None, None, None),
+        ("kernel", "child(int, char*)", 50, 60, 1435, 8, None, None, "1,2,3", "4,5,6", None, 32),
+    ]
+    memory = ("action", "ts_ns", "address", "size_bytes", "memory_kind")
+    assert rows_of(tables, "memory_events", memory) == [
+        ("alloc", 100, 81920, 4096, "device"),
+        ("free", 900, 81920, 4096, "device"),
+    ]
+    syncs = ("sync_kind", "start_ns", "end_ns", "stream_id", "event_id", "correlation_id")
+    assert rows_of(tables, "sync_events", syncs) == [("stream", 70, 80, None, 4, 9)]
+    assert counts_of(tables) == {("unused_kinds", "info"): 1}
+
+
 def test_clock_is_realtime_only_where_the_times_can_be(tmp_path: Path) -> None:
     from tests.ingest.support import read_into
 
