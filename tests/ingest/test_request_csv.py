@@ -9,12 +9,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from ingest.capture import capture_files, read_capture
 from ingest.errors import BadInput
 from ingest.request_columns import MAPPABLE, RequestColumns
 from ingest.request_csv import IMPORTER
 from ingest.request_log import IMPORTER as REQUEST_LOG
+from pipeline.cli import cli
 from schemas.capture import REQUEST_COLUMNS
 from tests.ingest.support import SHARED, counts_of, ingest_file, read_into
 from tests.ingest.text_damage import check_cuts, check_encodings, check_flips, data_loss, read_text, rows_of, write
@@ -150,6 +152,16 @@ def test_a_column_map(where: str, tmp_path: Path) -> None:
     assert found == [("r1", T, T + 25 * 10**7, "200"), ("r2", T + 10**9, T + 15 * 10**8, "499")]
     # what the map takes over is no longer the column of its usual name
     assert json.loads(str(rows[0]["attributes"])) == {"id": 9, "took": 0.25}
+
+
+def test_the_command_takes_the_map_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("ident;t0_ms;took;code\nr1;1796036400000;0.25;200\n")
+    (tmp_path / "settings.yaml").write_text(json.dumps({"ingest": {"request_columns": MAP}}))
+    options = ["--name", "log", "--out", str(tmp_path / "out"), "--config", str(tmp_path / "settings.yaml")]
+    done = CliRunner().invoke(cli, ["ingest", str(tmp_path / "log.csv"), *options])
+    assert done.exit_code == 0, done.output
+    requests = pl.read_parquet(tmp_path / "out" / "log" / "tables" / "requests.parquet")
+    assert requests.select("request_id", "arrival_ns", "end_ns", "status").rows() == [("r1", T, T + 25 * 10**7, "200")]
 
 
 def test_the_notes_win_over_the_settings(tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ def test_changed_settings_change_their_digest_only(capture: Path, tmp_path: Path
     assert {**after, "settings": 0} == {**before, "settings": 0}
 
 
+def test_only_settings_of_ingest_redo_the_reading(capture: Path, tmp_path: Path) -> None:
+    before = run_config(capture, tmp_path / "out")["ingest_settings"]
+    leaks = run_config(capture, tmp_path / "out", config_from({"leaks": {"min_age_epochs": 7}}))
+    mapped = run_config(capture, tmp_path / "out", config_from({"ingest": {"request_columns": {"request_id": "id"}}}))
+    assert leaks["ingest_settings"] == before
+    assert mapped["ingest_settings"] != before
+    settings = json.loads((tmp_path / "out" / ".leakpath" / "settings.json").read_text())
+    assert settings["ingest"] == {"request_columns": {"request_id": "id"}}
+
+
 def test_content_is_read_only_when_size_or_time_differ(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = file_states([capture / "a"], {})
 
