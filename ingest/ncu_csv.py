@@ -9,7 +9,7 @@ Name, Rule Type, Rule Description, Estimated Speedup). https://docs.nvidia.com/n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ingest.callpaths import clean_text
@@ -110,8 +110,8 @@ class _Reader:
             _whole(text("device"), INT32_MAX),
             _whole(text("context"), INT64_MAX),
             _whole(text("stream"), INT64_MAX),
-            dimensions(text("grid size")),
-            dimensions(text("block size")),
+            dimensions(text("grid size")) or _from_metrics("grid", text),
+            dimensions(text("block size")) or _from_metrics("block", text),
         )
         return True
 
@@ -136,6 +136,12 @@ def dimensions(text: str) -> str | None:
     """`(256, 1, 1)` as `256,1,1`."""
     found = _DIMENSIONS.fullmatch(text)
     return ",".join(str(int(part[:20])) for part in found.groups()) if found else None
+
+
+def _from_metrics(what: str, text: Callable[[str], str]) -> str | None:
+    """Grid or block of a raw page without such columns (before 2021.3), from the metrics that tell the same."""
+    sizes = [_whole(text(f"launch__{what}_dim_{axis}"), INT64_MAX) for axis in "xyz"]
+    return None if None in sizes else ",".join(map(str, sizes))
 
 
 def _whole(text: str, largest: int) -> int | None:

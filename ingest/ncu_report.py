@@ -70,12 +70,12 @@ class _Launches:
         for metric, found in metrics:
             if metric.startswith("breakdown:"):
                 self._sink.count("breakdown_lists", detail="which metrics a throughput is made of")
-            elif found is None or found == b"":
+            elif found is None or found == b"" or (isinstance(found, float) and math.isnan(found)):
                 self._sink.count("missing_values", detail=metric[:80])
             elif isinstance(found, bytes):
                 self._metrics.write(None, metric, None, None, found.decode("utf-8", "replace"))
-            elif not math.isfinite(found):
-                self._sink.count("damaged_values", severity="data_loss", detail=metric[:80])
+            elif math.isinf(found):
+                self._metrics.write(None, metric, None, None, str(found))
             else:
                 self._metrics.write(None, metric, float(found), unit_of_metric(metric), None)
         for rule in rules:

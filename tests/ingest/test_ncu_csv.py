@@ -197,6 +197,23 @@ def test_live_output_around_the_page(tmp_path: Path) -> None:
     assert counts_of(tables) == {("other_output_lines", "info"): 4}
 
 
+def test_raw_page_of_an_old_version(tmp_path: Path) -> None:
+    """No grid and block columns; a second launch that lacks a metric; Windows paths; nothing but the basename kept."""
+    names = ["launch__block_dim_x", "launch__block_dim_y", "launch__block_dim_z"]
+    names += ["launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z", "gpu__time_duration.sum", "sm__Odd.sum"]
+    header = OLD.rstrip(",") + "".join(f',"{name}"' for name in names) + "\n"
+    units = '"",' * 8 + '"","","","","","","usecond","inst/cycle"\n'
+    place = '"77","C:\\Users\\me\\app.exe","node7","axpy(float*, int)","2020-May-29 12:02:46","1","7"'
+    rows = f'"0",{place},"256","1","1","1,056","2","1","12.50","0.5"\n"1",{place},"32","1","1","4","1","1","",""\n'
+    tables = read_text(header + units + rows, tmp_path, IMPORTER)
+    launches = tables["kernel_metrics"].select("launch_index", "grid", "block").unique(maintain_order=True)
+    assert launches.rows() == [(0, "1056,2,1", "256,1,1"), (1, "4,1,1", "32,1,1")]
+    metrics = rows_of(tables, "kernel_metrics", ("launch_index", "metric", "value", "unit"))
+    assert metrics[6:8] == [(0, "gpu__time_duration.sum", 12500.0, "ns"), (0, "sm__Odd.sum", 0.5, "inst/cycle")]
+    assert len(metrics) == 14
+    assert tables["processes"].select("process_name", "host").rows() == [("app.exe", "node7")]
+
+
 def test_damaged_rows_cost_themselves(tmp_path: Path) -> None:
     good = detail("a", "", "1") + detail("b", "", "2", 1)
     bad = '"x","y"\n"0","77","app\n' + detail("c", "", "3").replace('"0"', '""')
