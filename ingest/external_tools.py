@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ingest.errors import BadInput
@@ -21,17 +21,24 @@ def tool_path(name: str) -> str | None:
 
 
 def run_tool(
-    command: Sequence[str], *, capture: Path, todo: str, stdout: Path | None = None, timeout_s: int = TIMEOUT_S
+    command: Sequence[str],
+    *,
+    capture: Path,
+    todo: str,
+    stdout: Path | None = None,
+    timeout_s: int = TIMEOUT_S,
+    variables: Mapping[str, str] | None = None,
 ) -> None:
     """Run `command` (no shell, no input, C locale), its standard output into the file `stdout`.
 
+    Of the environment only the paths are passed on, and `variables` on top.
     Paths in the command must be absolute, so that none can be taken for an option. Raises BadInput that names
     `capture` when the program is not on the path (with `todo`), fails, or takes longer than `timeout_s` seconds.
     """
     program = tool_path(command[0])
     if program is None:
         raise BadInput(f"reading it needs `{command[0]}`, which is not on the path", where=str(capture), todo=todo)
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"LC_ALL": "C"}
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     output = stdout.open("wb") if stdout else subprocess.DEVNULL
     try:
         done = subprocess.run(
@@ -39,7 +46,7 @@ def run_tool(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=environment | {"LC_ALL": "C"} | dict(variables or {}),
             timeout=timeout_s,
             check=False,
         )

@@ -1,4 +1,4 @@
-"""Opening capture files: plain, gzip or zstd by content, with limits against decompression bombs."""
+"""Opening capture files: plain, gzip, zstd or xz by content, with limits against decompression bombs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ MAX_RATIO_FREE_BYTES = 64 * 1024 * 1024
 MAX_UNPACKED_BYTES = 64 * 1024**3
 ZSTD_PIECE_BYTES = 512  # four packed bytes can mean a block of 128 KiB: a piece unpacks to 16 MiB at most
 
+MAX_XZ_MEMORY_BYTES = 256 * 1024 * 1024  # of `xz -9` 65 MiB; a header may ask for 4 GiB
+
 DAMAGED_STREAM = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, lzma.LZMAError)
 """What a truncated or damaged compressed stream raises while it is read."""
 
 
-class _ZstdFrames(io.RawIOBase):
-    """The unpacked bytes of zstd frames. zstandard's own reader takes a cut frame for the end of the file."""
+class _Frames(io.RawIOBase):
+    """The unpacked bytes of zstd frames or xz streams, one after another.
 
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed_file, self._packed, self._ready = packed, b"", b""
-        self._decompressor = zstandard.ZstdDecompressor()
-        self._frame: zstandard.ZstdDecompressionObj | None = None
+    zstandard's own reader takes a cut frame for the end of the file, and lzma's allocates what the file asks for.
+    """
+
+    def __init__(self, packed: IO[bytes], kind: str) -> None:
+        self._packed_file, self._packed, self._ready, self._kind = packed, b"", b"", kind
+        self._frame: zstandard.ZstdDecompressionObj | lzma.LZMADecompressor | None = None
 
     def readable(self) -> bool:
         return True
@@ -42,15 +46,25 @@ class _ZstdFrames(io.RawIOBase):
             self._packed = self._packed or self._packed_file.read(ZSTD_PIECE_BYTES)
             if not self._packed:
                 if self._frame is not None:
-                    raise EOFError("the zstd stream ends inside a frame")
+                    raise EOFError(f"the {self._kind} stream ends inside a frame")
                 return b""
-            self._frame = self._frame or self._decompressor.decompressobj()
+            if self._frame is None:
+                self._packed = self._packed.lstrip(b"\0") if self._kind == "xz" else self._packed  # its padding
+                if not self._packed:
+                    continue
+                self._frame = _new_frame(self._kind)
             self._ready = self._frame.decompress(self._packed)
             self._packed = self._frame.unused_data
             if self._frame.eof:
                 self._frame = None
         part, self._ready = self._ready[:size], self._ready[size:]
         return part
+
+
+def _new_frame(kind: str) -> zstandard.ZstdDecompressionObj | lzma.LZMADecompressor:
+    if kind == "xz":
+        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY_BYTES)
+    return zstandard.ZstdDecompressor().decompressobj()
 
 
 class _Bounded(io.RawIOBase):
@@ -82,7 +96,9 @@ class _Bounded(io.RawIOBase):
 
 
 def compression(head: bytes) -> str | None:
-    """gzip or zstd by magic number, None for anything else."""
+    """gzip, zstd or xz by magic number, None for anything else."""
+    if head[:4] == b"\xfd7zX":
+        return "xz"
     if head[:2] == b"\x1f\x8b":
         return "gzip"
     if head[:4] == b"\x28\xb5\x2f\xfd" or (head[:1] and head[0] >> 4 == 5 and head[1:4] == b"\x2a\x4d\x18"):
@@ -115,7 +131,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         if kind == "gzip":
             unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
         else:
-            unpacked = cast("IO[bytes]", _ZstdFrames(raw))
+            unpacked = cast("IO[bytes]", _Frames(raw, kind))
         stream = cast("BinaryIO", io.BufferedReader(_Bounded(unpacked, packed, str(path)), buffer_size=1 << 20))
     try:
         yield stream

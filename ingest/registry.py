@@ -47,6 +47,7 @@ _MODULES = (
     "cupti",
     "bpftrace_cuda",
     "perf_script",
+    "perf_data",
     "slab_table",
     "memleak",
     "stackcount",

@@ -1,8 +1,9 @@
-"""Plain, gzip and zstd files: the same bytes, every loss raised, and no room for decompression bombs."""
+"""Plain, gzip, zstd and xz files: the same bytes, every loss raised, and no room for decompression bombs."""
 
 from __future__ import annotations
 
 import gzip
+import lzma
 import random
 import resource
 from pathlib import Path
@@ -28,6 +29,8 @@ def _skippable(content: bytes) -> bytes:
 def _pack(kind: str, data: bytes) -> bytes:
     if kind == "zstd":
         return zstandard.ZstdCompressor(level=1).compress(data)
+    if kind == "xz":
+        return lzma.compress(data, preset=1)
     return gzip.compress(data, 1) if kind == "gzip" else data
 
 
@@ -43,7 +46,7 @@ def _read(path: Path) -> tuple[bytes, BaseException | None]:
     return bytes(got), None
 
 
-@pytest.mark.parametrize("kind", ["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["plain", "gzip", "zstd", "xz"])
 def test_the_same_bytes_however_packed(kind: str, tmp_path: Path) -> None:
     data = _text()
     path = tmp_path / "x.bin"
@@ -54,7 +57,7 @@ def test_the_same_bytes_however_packed(kind: str, tmp_path: Path) -> None:
     assert read_head(path, 1000) == data[:1000]
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 def test_several_frames_are_one_file(kind: str, tmp_path: Path) -> None:
     pieces = [_text(200_000), b"", b"x", _text(50_000)[::-1]]
     path = tmp_path / "x.bin"
@@ -86,7 +89,7 @@ def test_zstd_frames_without_a_declared_size(tmp_path: Path) -> None:
     assert _read(path) == (data, None)
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 @pytest.mark.parametrize("tenth", range(1, 10))
 def test_a_cut_stream_hands_over_its_start_and_then_raises(kind: str, tenth: int, tmp_path: Path) -> None:
     data = _text()
@@ -116,7 +119,7 @@ def test_zstd_cut_in_its_last_byte(tmp_path: Path) -> None:
     assert isinstance(_read(path)[1], EOFError)
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 def test_bytes_that_follow_the_last_frame_are_damage(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(_pack(kind, b"good") + b"not a frame at all")
@@ -135,7 +138,7 @@ def test_flipped_bytes_never_pass_a_checksum_unseen(tmp_path: Path) -> None:
         assert isinstance(error, DAMAGED_STREAM), f"byte {place}"
 
 
-@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
 def test_a_bomb_is_refused_without_eating_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "bomb"
     if kind == "gzip":
@@ -168,6 +171,7 @@ def test_the_ratio_limit_grows_with_the_file(tmp_path: Path, monkeypatch: pytest
     [
         (b"\x1f\x8b\x08\x00", "gzip"),
         (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\xfd7zXZ\0", "xz"),
         (b"\x50\x2a\x4d\x18", "zstd"),
         (b"\x5f\x2a\x4d\x18", "zstd"),
         (b"\x60\x2a\x4d\x18", None),
@@ -195,3 +199,18 @@ def test_head_of_a_damaged_file_is_what_could_be_unpacked(tmp_path: Path) -> Non
     assert data.startswith(head)
     path.write_bytes(_pack("zstd", data)[:6])
     assert read_head(path) == b""
+
+
+def test_xz_that_asks_for_too_much_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 1 << 30}]
+    path.write_bytes(lzma.compress(b"abc", filters=filters))
+    got, error = _read(path)
+    assert got == b""
+    assert isinstance(error, lzma.LZMAError)
+
+
+def test_xz_streams_with_padding_between(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(_pack("xz", b"one\n") + b"\0" * 1028 + _pack("xz", b"two\n") + b"\0" * 4)
+    assert _read(path) == (b"one\ntwo\n", None)
