@@ -10,7 +10,9 @@ AGREE_NS = 10_000_000
 DISAGREE_NS = 1_000_000
 DISJOINT_NS = 60_000_000_000
 _METHODS = ("shared_allocations", "shared_ranges", "shared_tokens")
-_FORMATS = ("torch_snapshot", "cupti", "bpftrace_cuda")
+_FORMATS = ("torch_snapshot", "cupti", "kineto", "bpftrace_cuda")
+_HOST_CLOCKS = ("monotonic", "boottime", "monotonic_raw", "perf")
+"""Clocks that all processes of a host read alike until it is started again."""
 
 
 class Edge(NamedTuple):
@@ -39,6 +41,7 @@ class File:
     last_ns: int | None
     pair_offset_ns: int | None
     manual_offset_ns: int | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +223,67 @@ def align(files: Iterable[File], edges: Iterable[Edge]) -> list[Alignment]:
     for file_id, file in by_id.items():
         if file_id not in rows:
             rows[file_id] = _alone(file, span)
+    if not any(row.clock_aligned for row in rows.values()):
+        rows |= _own_clock(components, by_id)
+    rows |= _same_clocks(rows, by_id)
     return [rows[file_id] for file_id in sorted(rows)]
+
+
+def _own_clock(components: list[dict[int, list[Edge]]], files: Mapping[int, File]) -> dict[int, Alignment]:
+    """Nothing tells the time of day: the clock of the files that share most is the capture's clock."""
+    timed = [c for c in components if any(files[file_id].first_ns is not None for file_id in c)]
+    if not timed:
+        return {}
+
+    def preference(component: Mapping[int, list[Edge]]) -> tuple[int, int, int]:
+        formats = [files[file_id].format for file_id in component]
+        order = min(_FORMATS.index(f) if f in _FORMATS else len(_FORMATS) for f in formats)
+        return (order, -len(component), min(component))
+
+    chosen = min(timed, key=preference)
+    root = min(chosen)
+    declared = {file_id: replace(files[file_id], clock="unknown", pair_offset_ns=None) for file_id in chosen}
+    declared[root] = replace(declared[root], clock="realtime")
+    rows = _place(chosen, declared) if len(chosen) > 1 else [_alone(declared[root], None)]
+    return {
+        row.file_id: replace(
+            row,
+            clock=files[row.file_id].clock,
+            method="own_clock" if row.file_id == root else row.method,
+            check_offset_ns=None,
+            check_difference_ns=None,
+            is_disagreement=False,
+        )
+        for row in rows
+    }
+
+
+def _same_clocks(rows: Mapping[int, Alignment], files: Mapping[int, File]) -> dict[int, Alignment]:
+    """Files that share no moment with another, but a clock of their host with one that is placed."""
+    found = {}
+    for file_id, row in rows.items():
+        file = files[file_id]
+        if row.clock_aligned or file.clock not in _HOST_CLOCKS or row.is_disagreement:
+            continue
+        donors = [
+            donor
+            for donor in rows.values()
+            if donor.clock_aligned
+            and donor.method != "manual"
+            and donor.clock == file.clock
+            and (file.host is None or files[donor.file_id].host in (None, file.host))
+        ]
+        if donors:
+            donor = min(donors, key=lambda d: (-d.anchor_count, d.file_id))
+            found[file_id] = replace(
+                donor,
+                file_id=file_id,
+                method="same_clock",
+                reference_file_id=donor.file_id,
+                anchor_count=0,
+                outlier_count=0,
+                check_offset_ns=None,
+                check_difference_ns=None,
+                is_disagreement=False,
+            )
+    return found

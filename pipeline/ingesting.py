@@ -57,6 +57,7 @@ def _clock_files(database: Database, results: Sequence[FileResult], notes: Captu
                 last,
                 offset,
                 notes.of(result.path).get("clock_offset_ns"),
+                result.host,
             )
         )
     return files

@@ -9,6 +9,8 @@ NOT_KNOWN = "not known"
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+OLDEST_DATE_NS = 946_684_800 * 10**9
+"""2000-01-01 UTC: earlier times are counted from the start of a machine or a recording."""
 
 
 def bytes_text(value: float | None) -> str:
@@ -92,9 +94,11 @@ def epoch_noun(kind: str | None) -> str:
 
 
 def utc_text(ts_ns: int | None) -> str:
-    """`2026-11-30 13:48:02 UTC`; a time that no calendar has is given in ns."""
+    """`2026-11-30 13:48:02 UTC`; `50.286 s, no date` on a clock without one; what no calendar has is given in ns."""
     if ts_ns is None:
         return NOT_KNOWN
+    if 0 <= ts_ns < OLDEST_DATE_NS:
+        return f"{ts_ns / 1e9:.3f} s, no date"
     try:
         moment = datetime.fromtimestamp(ts_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -121,7 +121,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "method",
         "text",
-        "How the file was put on the capture's clock: shared_allocations, shared_ranges, shared_tokens, clock_pairs, declared_realtime, manual or none.",
+        "How the file was put on the capture's clock: shared_allocations, shared_ranges, shared_tokens, clock_pairs, declared_realtime, same_clock (as another file), own_clock (nothing tells the time of day), manual or none.",
         nullable=False,
     ),
     Field(
@@ -193,7 +193,9 @@ _FIELDS: tuple[Field, ...] = (
     Field("registers_per_thread", "int32", "Registers a thread."),
     _bytes("static_shared_bytes", "Static shared memory a block."),
     _bytes("dynamic_shared_bytes", "Dynamic shared memory a block."),
-    _bytes("shared_bytes", "Shared memory a block, static and dynamic in one, where the producer does not tell them apart."),
+    _bytes(
+        "shared_bytes", "Shared memory a block, static and dynamic in one, where the producer does not tell them apart."
+    ),
     _bytes("local_memory_bytes", "Local memory reserved for the kernel."),
     Field("graph_id", "int64", "CUDA graph the operation belongs to."),
     Field("graph_node_id", "int64", "Node of the CUDA graph."),
@@ -341,7 +343,12 @@ _FIELDS: tuple[Field, ...] = (
     Field("epoch_name", "text", "Request id or range name of the epoch."),
     # KV anomalies
     Field("anomaly_id", "int64", "Number of the anomaly, in order of time.", nullable=False),
-    Field("anomaly", "text", "underflow, dangling, double_free, use_after_free, unpaired or out_of_bounds.", nullable=False),
+    Field(
+        "anomaly",
+        "text",
+        "underflow, dangling, double_free, use_after_free, unpaired or out_of_bounds.",
+        nullable=False,
+    ),
     # out of memory
     Field("oom_event_id", "int64", "Number of the event, in order of time.", nullable=False),
     # suspects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -73,9 +74,46 @@ def test_a_file_on_an_unknown_clock_that_shares_nothing_is_not_placed() -> None:
     assert rows[0].clock_aligned
 
 
-def test_files_that_share_moments_but_no_clock_are_not_placed() -> None:
-    files = [_file(0, "cupti", "unknown", 5), _file(1, "bpftrace_cuda", "monotonic", 10**12)]
-    assert [row.clock_aligned for row in align(files, _tie(0, 1, 77))] == [False, False]
+def test_without_a_time_of_day_the_files_that_share_moments_are_on_the_first_ones_clock() -> None:
+    files = [
+        _file(0, "cupti", "unknown", 5),
+        _file(1, "bpftrace_cuda", "monotonic", 10**12),
+        _file(2, "ftrace", "perf", 10**9),
+    ]
+    rows = align(files, _tie(0, 1, 77))
+    assert [(row.method, row.offset_ns) for row in rows] == [
+        ("own_clock", 0),
+        ("shared_allocations", 77),
+        ("none", None),
+    ]
+    assert [row.clock for row in rows] == ["unknown", "monotonic", "perf"]
+
+
+def test_a_file_alone_is_on_its_own_clock() -> None:
+    [row] = align([_file(0, "slab_table", "monotonic", 10**12)], [])
+    assert (row.method, row.offset_ns, row.clock, row.clock_aligned) == ("own_clock", 0, "monotonic", True)
+    [silent] = align([File(0, "memleak", "unknown", None, None, None)], [])
+    assert not silent.clock_aligned
+
+
+def test_files_on_one_clock_of_a_host_are_placed_together() -> None:
+    """A slab trace shares nothing with CUPTI, but its clock with the driver calls that do."""
+    offset = T0 - 10**12
+    files = [
+        _file(0, "cupti"),
+        _file(1, "bpftrace_cuda", "monotonic", 10**12),
+        _file(2, "slab_table", "monotonic", 10**12),
+        _file(3, "ftrace", "perf", 10**12),
+    ]
+    rows = align(files, _tie(0, 1, offset))
+    assert [(row.method, row.offset_ns) for row in rows[1:]] == [
+        ("shared_allocations", offset),
+        ("same_clock", offset),
+        ("none", None),
+    ]
+    assert rows[2].reference_file_id == 1
+    apart = [replace(files[1], host="a"), replace(files[2], host="b")]
+    assert not align([files[0], *apart], _tie(0, 1, offset))[2].clock_aligned
 
 
 def test_a_lone_file_a_day_off_is_not_believed() -> None:

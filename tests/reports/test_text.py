@@ -64,6 +64,7 @@ def test_plurals() -> None:
 def test_times_that_no_calendar_has() -> None:
     assert text.utc_text(1_700_000_000_000_000_000) == "2023-11-14 22:13:20 UTC"
     assert text.utc_text(9_223_372_036_854_775_807) == "2262-04-11 23:47:16 UTC"
+    assert text.utc_text(50_286_442_016) == "50.286 s, no date"
 
 
 @pytest.mark.parametrize(
