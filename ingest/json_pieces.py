@@ -139,7 +139,17 @@ class JsonPieces:
             detail = f"larger than {MAX_PIECE_BYTES >> 20} MiB"
             self._sink.count("large_values", severity="data_loss", detail=detail)
         else:
-            yield Piece(self._key, bytes(text))
+            yield Piece(self._key, self._utf8(bytes(text)))
+
+    def _utf8(self, text: bytes) -> bytes:
+        """`text`, or what its bytes are in Latin-1 where they are no UTF-8."""
+        if not text.isascii():
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                self._sink.count("not_utf8_lines", detail="read as Latin-1")
+                return text.decode("latin-1").encode()
+        return text
 
     def _take(self, data: bytes) -> None:
         """Keep text of a piece, or of a string that may be a key."""

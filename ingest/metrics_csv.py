@@ -29,7 +29,7 @@ from ingest.units import unit_of
 _JUDGED_ROWS = 256
 _ROW = ("metric", "labels", "ts_ns", "value", "unit", "process_id", "device_index")
 _NAME_COLUMNS = frozenset(("metric", "metric_name", "name", "series", "field", "measurement", "__name__"))
-_VALUE_COLUMNS = frozenset(("value", "val", "sample"))
+_VALUE_COLUMNS = frozenset(("value", "val", "sample", "metric_value"))
 _PROCESS = frozenset(("pid", "process_id"))
 _DEVICE = frozenset(("gpu", "gpu_index", "gpu_id", "device_index", "device"))
 _HEADER_NAME = re.compile(r"([^{}]*)\{(.*)\}")

@@ -23,7 +23,8 @@ _COMMENT = re.compile(
     r"TYPE\s+\S+\s+(counter|gauge|histogram|summary|untyped|unknown|info|stateset|gaugehistogram)\b)"
 )
 _SAMPLE = re.compile(
-    r"([a-zA-Z_:][\w:]*\s*(\{.*\})?|\{\".*\})\s+([+-]?[\d.]\S*|[+-]?Inf|NaN)(\s+-?[\d.]+)?(\s+#\s\{.*)?\s*", re.ASCII
+    r"([a-zA-Z_:][\w:]*\s*(\{.*\})?|\{(?:\"|__name__=).*\})\s+([+-]?[\d.]\S*|[+-]?Inf|NaN)(\s+-?[\d.]+)?(\s+#\s\{.*)?\s*",
+    re.ASCII,
 )
 _HTTP = re.compile(r"HTTP/\d(?:\.\d)? \d{3}\b|[A-Za-z][A-Za-z0-9-]{0,60}: ")
 
@@ -61,7 +62,7 @@ IMPORTER = Importer(
     title="Prometheus and OpenMetrics text, one or many scrapes; answers of the HTTP API",
     source="prometheus",
     clock="realtime",
-    versions="text format 0.0.4 and 1.0.0; OpenMetrics 1.0; HTTP API v1 matrix, vector and scalar",
+    versions="text format 0.0.4 and 1.0.0; OpenMetrics 1.0; promtool tsdb dump; HTTP API v1 matrix, vector, scalar",
     produced_by="curl of a /metrics endpoint (vLLM, SGLang, TGI, dcgm-exporter, node_exporter, cadvisor); Prometheus",
     recipe='while sleep 1; do echo "# scrape $(date +%s%N)"; curl -s localhost:8000/metrics; done',
     left_out="exemplars, buckets of native histograms, HELP texts",

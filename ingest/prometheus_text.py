@@ -29,6 +29,7 @@ _ROW = ("metric", "labels", "ts_ns", "value", "unit")
 
 _SCRAPE = re.compile(r"#\s*scrape\s+(\S+).*")
 _SERIES = re.compile(r'[^{#]*(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?')
+_DUMPED = re.compile(r'\{__name__="([a-zA-Z_:][\w:]*)"(?:\s*,\s*)?', re.ASCII)
 _META = re.compile(r"#\s*(HELP|TYPE|UNIT|EOF)\b")
 _UNIT = re.compile(r"#\s*UNIT\s+(\S+)\s+([A-Za-z0-9_]{1,40})")
 _PART = re.compile(r"_(?:total|sum|gsum)$")
@@ -82,6 +83,8 @@ class PrometheusText:
                     detail = f"line {number} has no line end"
                     self._sink.count("cut_last_line", severity="data_loss", detail=detail)
                 else:
+                    if text.startswith("{__name__"):
+                        text = _DUMPED.sub(r"\1{", text)
                     pending.append((number, self._without_exemplar(text, number)))
             if len(pending) >= BATCH_LINES:
                 self._scrape(pending)

@@ -181,6 +181,12 @@ def test_damage(tmp_path: Path) -> None:
     check_flips(path, tmp_path, IMPORTER, "ranges", RANGES, rows_a_line=1, seeds=range(12))
 
 
+def test_latin_1_costs_nothing(tmp_path: Path) -> None:
+    tables = read_text(json.dumps(request(span("Zürich", 1)), ensure_ascii=False).encode("latin-1"), tmp_path, IMPORTER)
+    assert tables["ranges"]["name"].to_list() == ["Zürich"]
+    assert counts_of(tables) == {("not_utf8_lines", "info"): 1}
+
+
 def test_hostile(tmp_path: Path) -> None:
     deep: Any = {"stringValue": "x"}
     for _ in range(60):

@@ -125,6 +125,13 @@ def test_names_in_quotes(tmp_path: Path) -> None:
     assert rows_of(tables, "metrics", COLUMNS) == [("my.dotted", labels(label="x"), T, 3.0, None)]
 
 
+def test_a_dump_of_the_database(tmp_path: Path) -> None:
+    """`promtool tsdb dump` writes the name among the labels, with times in ms."""
+    text = '{__name__="up", job="vllm"} 1 1796036400000\n{__name__="x_bytes"} 2.5 1796036400250\n'
+    rows = rows_of(read_text(text, tmp_path, IMPORTER), "metrics", COLUMNS)
+    assert rows == [("up", labels(job="vllm"), T, 1.0, None), ("x_bytes", "{}", T + 25 * 10**7, 2.5, "bytes")]
+
+
 def test_times_in_seconds_and_in_ms(tmp_path: Path) -> None:
     text = "# TYPE a gauge\na 1 1796036400.5\na 2 1796036400500\na 3 1796036400\na 4 1e99999999\na 5 -1\n"
     tables = read_text(text, tmp_path, IMPORTER)
