@@ -1,9 +1,9 @@
 """KV block events, one JSON object a line: who took, shared, gave back and wrote a block of a paged KV cache.
 
 `timestamp_ns, seq, event, block_id, request_id, refcount, thread, bytes, address`, events alloc, incref, decref, free,
-write, read, request_start, request_end. Prefix-cache events of vLLM (BlockStored, BlockRemoved, AllBlocksCleared, alone
-or as the `events` of a batch with `ts`; https://docs.vllm.ai/en/latest/api/vllm/distributed/kv_events/) give one row
-a block hash. Token ids are left out.
+write, read, request_start, request_end. Prefix-cache events of vLLM (BlockStored, BlockRemoved, AllBlocksCleared,
+https://docs.vllm.ai/en/latest/api/vllm/distributed/kv_events/), alone or as the `events` of a batch with `ts`, objects
+or arrays, give one row a block hash. Token ids are left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,13 @@ _EVENTS = {
 }
 _KNOWN = {name: event for event, names in _EVENTS.items() for name in names}
 _ENDED_OTHERWISE = frozenset(("request_abort", "request_aborted", "request_cancel", "request_cancelled"))
-_UNREAD = frozenset(("token_ids", "tokens", "prompt", "prompt_token_ids", "text"))
+_UNREAD = frozenset(("token_ids", "tokens", "prompt", "prompt_token_ids", "text", "extra_keys"))
+_ARRAYS = {
+    "BlockStored": ("type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium"),
+    "BlockRemoved": ("type", "block_hashes", "medium"),
+    "AllBlocksCleared": ("type",),
+}
+"""Places of the values in vLLM's events as arrays, as msgspec writes them."""
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -69,14 +75,20 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def _records(found: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Events in one line's value, each with what its batch says of all of them."""
+    if isinstance(found, list) and len(found) > 1 and isinstance(found[1], list):
+        found = dict(zip(("ts", "events", "data_parallel_rank"), found, strict=False))
     if not isinstance(found, dict):
         return
     events = found.get("events")
-    if isinstance(events, list):
-        common = {key: value for key, value in found.items() if key != "events"}
-        yield from ((record, common) for record in events if isinstance(record, dict))
-    else:
+    if not isinstance(events, list):
         yield found, {}
+        return
+    common = {key: value for key, value in found.items() if key != "events"}
+    for event in events:
+        if isinstance(event, list) and event and isinstance(event[0], str) and event[0] in _ARRAYS:
+            yield dict(zip(_ARRAYS[event[0]], event, strict=False)), common
+        elif isinstance(event, dict):
+            yield event, common
 
 
 def _is_event(record: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -68,9 +69,10 @@ def test_other_names_and_unknown_keys(tmp_path: Path) -> None:
     assert [json.loads(row["attributes"])["event"] for row in rows[1:]] == ["swap_out", "request_aborted"]
 
 
-def test_vllm_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_array", [False, True])
+def test_vllm_batches(is_array: bool, tmp_path: Path) -> None:
     """One row a block hash; a hash that no 63 bits hold is numbered, the same one each time. No token ids."""
-    batch = {
+    batch: Any = {
         "ts": 1796036400.0,
         "events": [
             {"type": "BlockStored", "block_hashes": [5, 2**64 - 1], "token_ids": [101, 7592], "block_size": 16},
@@ -79,6 +81,9 @@ def test_vllm_batches(tmp_path: Path) -> None:
         ],
         "data_parallel_rank": 0,
     }
+    if is_array:  # what msgspec makes of them
+        stored = ["BlockStored", [5, 2**64 - 1], None, [101, 7592], 16, None]
+        batch = [1796036400.0, [stored, ["BlockRemoved", [2**64 - 1], "GPU"], ["AllBlocksCleared"]], 0]
     tables = read_text(json.dumps(batch) + "\n", tmp_path, IMPORTER)
     rows = tables["kv_block_events"].sort("event_index").to_dicts()
     assert [row["kv_event"] for row in rows] == ["alloc", "alloc", "free", "other"]
