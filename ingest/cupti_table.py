@@ -1,8 +1,9 @@
 """CUPTI records as a table that another program wrote: Parquet or CSV, cupti-python's attribute names as columns.
 
 One kind of record a file or all kinds in one, with nothing in the cells that a kind does not have; a column `kind`
-holds the name or the number. Attributes: https://docs.nvidia.com/cupti/api/group__CUPTI__ACTIVITY__API.html. The
-records go the way of the NDJSON dumps, see `cupti`.
+holds the name or the number, or the attributes are those of one kind alone. Attributes:
+https://docs.nvidia.com/cupti/api/group__CUPTI__ACTIVITY__API.html. The records go the way of the NDJSON dumps, see
+`cupti`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 
 import polars as pl
 
-from ingest.csvrows import CsvRows, header_of, split_line
+from ingest.csvrows import CsvRows, split_line
 from ingest.cupti import IMPORTER as CUPTI
 from ingest.cupti_cells import Cells, add_kinds, attribute_name
 from ingest.cupti_enums import COLUMNS, KIND_NAMES, NESTED, UNUSED_KEYS
+from ingest.cupti_kinds import kind_of_columns, with_kind
 from ingest.cupti_ndjson import kind_name
 from ingest.cupti_parquet import MAGIC, column_names, parquet_frames
 from ingest.cupti_records import CuptiRecords
@@ -29,6 +31,7 @@ from ingest.sink import Sink
 from ingest.textlines import head_lines, open_lines
 
 BATCH_ROWS = 32 * 1024
+_TODO = "its columns must be `kind` and cupti-python's attribute names"
 _Frames = Callable[[Sink, set[str] | None], Iterator[pl.DataFrame]]
 """Batches of raw columns; what is damaged goes to the sink, the set names the attributes wanted."""
 _PROCESS = ("process_id", "object_id_process_id")
@@ -40,7 +43,19 @@ _CUPTI_ONLY |= {"compute_capability_major"}
 def _are_attributes(names: list[str]) -> bool:
     """Whether a table with these columns holds CUPTI records."""
     attributes = {attribute_name(name) for name in names}
-    return "kind" in attributes and len(attributes & COLUMNS.keys()) >= 3 and bool(attributes & _CUPTI_ONLY)
+    if "kind" not in attributes:
+        return kind_of_columns(attributes) is not None
+    return len(attributes & COLUMNS.keys()) >= 3 and bool(attributes & _CUPTI_ONLY)
+
+
+def _header(lines: list[str]) -> tuple[str, list[str]] | None:
+    """Delimiter and columns of a CSV header with enough attributes."""
+    first = next((line for line in lines if not line.startswith("#")), "")
+    for delimiter in ",;\t":
+        names = [name.strip().lower() for name in _fields(first, delimiter)]
+        if _are_attributes(names):
+            return delimiter, names
+    return None
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -52,10 +67,10 @@ def sniff(head: bytes, path: Path) -> bool:
             return is_packed or _are_attributes(column_names(path))  # the columns are named at the file's end
         except (OSError, BadInput):
             return True
-    lines = [line for line in head_lines(head) if not line.startswith("#")]
-    found = header_of(lines[0], ("kind",)) if lines else None
-    if found is None or not _are_attributes(found[1]):
-        return False
+    lines = head_lines(head)
+    found = _header(lines)
+    if found is None or "kind" not in found[1]:
+        return found is not None
     place = found[1].index("kind")
     rows = [fields for fields in (_fields(line, found[0]) for line in lines[1:20]) if len(fields) > place]
     return not rows or any(kind_name(fields[place].strip().removesuffix(".0")) in KIND_NAMES for fields in rows)
@@ -68,11 +83,13 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def _csv_frames(path: Path, sink: Sink, wanted: set[str] | None = None) -> Iterator[pl.DataFrame]:
+def _csv_frames(
+    path: Path, required: tuple[str, ...], sink: Sink, wanted: set[str] | None = None
+) -> Iterator[pl.DataFrame]:
     """Raw columns, as text, of the attributes (all, or the `wanted` ones), in batches."""
     known = wanted or {"kind", *COLUMNS, *NESTED}
     with open_lines(path, sink) as lines:
-        rows = CsvRows(lines, sink, path, ("kind",))
+        rows = CsvRows(lines, sink, path, required)
         places = [(name, place) for place, name in enumerate(rows.columns) if attribute_name(name) in known]
         schema = {name: pl.String for name, _ in places}
         columns: list[list[str]] = [[] for _ in places]
@@ -108,17 +125,19 @@ def read(path: Path, sink: Sink) -> None:
 
     Raises BadInput when no record can be read, UnsafeInput for a Parquet file that unpacks beyond the limits.
     """
-    if not read_head(path, len(MAGIC)).startswith(MAGIC):
-        with open_lines(path, Sink(sink.parts, sink.file_id, sink.source)) as lines:
-            columns = CsvRows(lines, sink, path, ("kind",)).columns
-        _read_frames(columns, lambda told, wanted: _csv_frames(path, told, wanted), sink)
+    head = read_head(path)
+    if not head.startswith(MAGIC):
+        found = _header(head_lines(head))
+        if found is None:
+            raise BadInput("no header of this format", where=str(path), todo=_TODO)
+        required = tuple(name for name in found[1] if attribute_name(name) in {"kind", *COLUMNS})
+        _read_frames(found[1], lambda told, wanted: _csv_frames(path, required, told, wanted), sink)
         return
     with _unpacked(path, sink) as plain:
         try:
             columns = column_names(plain)
             if not _are_attributes(columns):
-                todo = "its columns must be `kind` and cupti-python's attribute names"
-                raise BadInput("a Parquet file without CUPTI records", where=str(path), todo=todo)
+                raise BadInput("a Parquet file without CUPTI records", where=str(path), todo=_TODO)
             _read_frames(columns, lambda told, wanted: parquet_frames(plain, told, wanted), sink)
         except BadInput as error:
             raise type(error)(error.what, where=str(path), todo=error.todo) from error
@@ -131,11 +150,13 @@ def _read_frames(columns: list[str], frames: _Frames, sink: Sink) -> None:
     sink.count("unread_columns", len(left), detail=", ".join(left)[:200])
     records = CuptiRecords(sink)
     records.pid = _only_process(frames, sink)
+    kind = None if "kind" in map(attribute_name, columns) else kind_of_columns(map(attribute_name, columns))
     cells, index = Cells(sink.count), 0
     for frame in frames(sink, None):
         rows = pl.int_range(index, index + frame.height, dtype=pl.Int64, eager=True).alias("event_index")
         index += frame.height
-        add_kinds(cells.typed(frame).with_columns(rows), records, sink.count)
+        typed = cells.typed(frame).with_columns(rows)
+        add_kinds(with_kind(typed, kind) if kind else typed, records, sink.count)
     records.finish()
 
 
@@ -160,7 +181,7 @@ IMPORTER = Importer(
     title="CUPTI records as a table (Parquet or CSV)",
     source="cupti",
     clock="realtime",
-    versions="cupti-python attribute names as columns, `kind` as name or number; one kind a file or all in one",
+    versions="cupti-python attribute names as columns; `kind` as name or number, or one kind a file without it",
     produced_by="programs that keep CUPTI records as data frames",
     recipe="pandas.DataFrame(records).to_parquet('cupti.parquet')",
     left_out="columns that are no attribute, and kinds that no table has: counted",

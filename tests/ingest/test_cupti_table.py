@@ -106,16 +106,27 @@ def test_all_kinds_in_one_table(name: str, write: Callable[[list[Record], Path],
     assert counts_of(found) == {}
 
 
+@pytest.mark.parametrize("has_kind", [True, False])
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
-def test_one_kind_a_table(write: Callable[[list[Record], Path], Path], tmp_path: Path) -> None:
+def test_one_kind_a_table(write: Callable[[list[Record], Path], Path], has_kind: bool, tmp_path: Path) -> None:
     kinds = defaultdict(list)
     for record in records_of("expandable"):
         kinds[record["kind"]].append(record)
     assert len(kinds) == 12
     for kind, records in kinds.items():
-        found = ingest_file(write(records, tmp_path / f"{kind}.bin"), tmp_path, IMPORTER)
+        told = records if has_kind else [{k: v for k, v in record.items() if k != "kind"} for record in records]
+        found = ingest_file(write(told, tmp_path / f"{kind}.bin"), tmp_path, IMPORTER)
         assert_same(found, ingest_file(write_json(records, tmp_path / f"{kind}.json"), tmp_path, NDJSON))
         assert data_loss(found).total() == 0
+
+
+def test_calls_of_a_table_without_kinds_are_told_by_their_names(tmp_path: Path) -> None:
+    text = "start,end,cbid,name,process_id,thread_id,correlation_id\n"
+    text += "1,2,5,cuMemAlloc_v2,7,8,1\n3,4,6,cudaMalloc_v3020,7,8,2\n5,6,7,,7,8,3\n"
+    tables = read_text(text, tmp_path, IMPORTER)
+    calls = [("driver", "cuMemAlloc_v2", 1), ("runtime", "cudaMalloc", 2)]
+    assert rows_of(tables, "api_calls", ("api", "name", "correlation_id")) == calls
+    assert counts_of(tables) == {("records_without_kind", "data_loss"): 1}
 
 
 def test_the_same_bytes_as_ndjson(tmp_path: Path) -> None:
