@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import ingest.without_pandas  # noqa: F401 - before the first list becomes an array
 from ingest.errors import OutputError
 from schemas.fields import Field
 from schemas.tables import Table

@@ -1,5 +1,6 @@
--- Moments that two files both saw: an allocation with equal process, address and size; a range or request with an equal
--- name; a request's first token. One row an anchor, each pair of files once in each direction.
+-- Moments that two files both saw: an allocation with equal process, address and size (of tensors the size of the block);
+-- a range or request with an equal name; a request's first token. One row an anchor, each pair of files once in each
+-- direction.
 CREATE TEMP TABLE _allocation_marks AS
 SELECT
     m.file_id,
@@ -9,7 +10,17 @@ SELECT
 FROM memory_events AS m
 LEFT JOIN file_processes AS p USING (file_id)
 WHERE m.level IN ('segment', 'driver') AND m.action IN ('alloc', 'map') AND coalesce(m.return_code, 0) = 0
-    AND m.memory_kind IS DISTINCT FROM 'static' AND m.ts_ns IS NOT NULL AND m.address <> 0;
+    AND m.memory_kind IS DISTINCT FROM 'static' AND m.ts_ns IS NOT NULL AND m.address <> 0
+UNION ALL
+SELECT
+    m.file_id,
+    coalesce(m.process_id, p.process_id),
+    concat_ws(':', 'tensor', m.device_index, m.address, (m.size_bytes + 511) // 512),
+    m.ts_ns
+FROM memory_events AS m
+LEFT JOIN file_processes AS p USING (file_id)
+WHERE m.level = 'tensor' AND m.action = 'alloc' AND m.ts_ns IS NOT NULL AND m.address <> 0
+    AND EXISTS (SELECT 1 FROM memory_events WHERE level = 'tensor' AND source = 'kineto');
 
 CREATE TEMP TABLE _range_marks AS
 SELECT
@@ -19,7 +30,7 @@ SELECT
     r.start_ns AS ts_ns
 FROM ranges AS r
 LEFT JOIN file_processes AS p USING (file_id)
-WHERE r.start_ns IS NOT NULL
+WHERE r.start_ns IS NOT NULL AND coalesce(r.range_kind, '') NOT IN ('operator', 'python', 'gpu')
 UNION ALL
 SELECT r.file_id, coalesce(r.process_id, p.process_id), request_id, coalesce(start_ns, arrival_ns)
 FROM requests AS r LEFT JOIN file_processes AS p USING (file_id)

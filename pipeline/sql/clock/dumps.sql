@@ -3,7 +3,7 @@
 CREATE TEMP TABLE _dump_spans AS
 SELECT e.file_id, p.process_id, e.device_index, min(e.ts_ns) AS first_ns, max(e.ts_ns) AS last_ns
 FROM memory_events AS e JOIN file_processes AS p USING (file_id)
-WHERE e.level = 'tensor' AND e.ts_ns IS NOT NULL AND p.process_id IS NOT NULL
+WHERE e.level = 'tensor' AND e.source <> 'kineto' AND e.ts_ns IS NOT NULL AND p.process_id IS NOT NULL
 GROUP BY ALL;
 
 CREATE TEMP TABLE _dump_files AS

@@ -1,5 +1,6 @@
 -- Which process each file speaks of. PyTorch snapshots, request logs and the like name none: a snapshot takes the
--- process that allocated its segments in another file, everything else the only allocating process of its folder.
+-- process that allocated its segments, or whose profiler saw its tensors, in another file, everything else the only
+-- allocating process of its folder.
 -- A negative number stands for a process that no file names (one for each folder, or for each snapshot of a folder).
 CREATE TEMP TABLE _named AS
 SELECT file_id, process_id, count(*) AS votes FROM memory_events WHERE process_id IS NOT NULL GROUP BY ALL
@@ -19,16 +20,32 @@ SELECT DISTINCT file_id, address, size_bytes FROM memory_events WHERE level = 's
 UNION
 SELECT DISTINCT file_id, address, total_bytes FROM segments;
 
+-- Tensors, where a profiler's trace shows them too: it gives the block's size, the snapshot what was asked for.
+CREATE TEMP TABLE _tensors AS
+SELECT DISTINCT file_id, process_id, source = 'kineto' AS is_profiled, device_index, address, (size_bytes + 511) // 512 AS units
+FROM memory_events
+WHERE level = 'tensor' AND action = 'alloc' AND address IS NOT NULL
+    AND EXISTS (SELECT 1 FROM memory_events WHERE level = 'tensor' AND source = 'kineto');
+
 CREATE TEMP TABLE _by_address AS
-SELECT s.file_id, d.process_id, count(*) AS votes
-FROM _segments AS s
-JOIN (
-    SELECT DISTINCT process_id, address, size_bytes FROM memory_events
-    WHERE level = 'driver' AND process_id IS NOT NULL AND action IN ('alloc', 'map')
-) AS d USING (address, size_bytes)
-WHERE s.file_id NOT IN (SELECT file_id FROM _named)
-GROUP BY s.file_id, d.process_id
-QUALIFY row_number() OVER (PARTITION BY s.file_id ORDER BY count(*) DESC, d.process_id) = 1;
+SELECT v.file_id, v.process_id FROM (
+    SELECT s.file_id, d.process_id, count(*) AS votes
+    FROM _segments AS s
+    JOIN (
+        SELECT DISTINCT process_id, address, size_bytes FROM memory_events
+        WHERE level = 'driver' AND process_id IS NOT NULL AND action IN ('alloc', 'map')
+    ) AS d USING (address, size_bytes)
+    GROUP BY s.file_id, d.process_id
+    UNION ALL
+    SELECT s.file_id, d.process_id, count(*)
+    FROM _tensors AS s
+    JOIN _tensors AS d USING (device_index, address, units)
+    WHERE NOT s.is_profiled AND d.is_profiled AND d.process_id IS NOT NULL
+    GROUP BY s.file_id, d.process_id
+) AS v
+WHERE v.file_id NOT IN (SELECT file_id FROM _named)
+GROUP BY v.file_id, v.process_id
+QUALIFY row_number() OVER (PARTITION BY v.file_id ORDER BY sum(v.votes) DESC, v.process_id) = 1;
 
 CREATE TEMP TABLE _own AS
 SELECT
@@ -52,7 +69,7 @@ SELECT
     min(o.file_id) OVER (PARTITION BY o.folder) AS first_file_id
 FROM _own AS o
 WHERE o.file_id IN (SELECT file_id FROM blocks UNION SELECT file_id FROM _segments UNION
-                    SELECT file_id FROM memory_events WHERE level = 'tensor');
+                    SELECT file_id FROM memory_events WHERE level = 'tensor' AND source <> 'kineto');
 
 CREATE TEMP TABLE _folder_named AS
 SELECT o.folder, n.process_id, sum(n.votes) AS votes

@@ -1,4 +1,5 @@
--- Range and request of every allocation: by thread and time where the API call that made it is known, else by time alone.
+-- Range and request of every allocation: by thread and time where the API call that made it is known, or where a profiler's
+-- trace saw the same tensor, else by time alone.
 CREATE TEMP TABLE _moments AS
 SELECT process_id, alloc_ts_ns AS ts_ns, min(allocation_id) AS allocation_id FROM numbered_lives
 WHERE alloc_ts_ns IS NOT NULL AND memory_kind <> 'static'
@@ -41,16 +42,35 @@ FROM numbered_lives AS d
 JOIN _call_ranges AS c ON c.process_id = d.process_id AND c.correlation_id = d.alloc_correlation_id
 WHERE d.level = 'driver';
 
+-- A tensor is the trace's when address and time agree within a millisecond: the trace tells the thread.
+CREATE TEMP TABLE _tensor_threads AS
+SELECT l.allocation_id, l.process_id, l.alloc_ts_ns, m.file_id, m.thread_id
+FROM (SELECT * FROM numbered_lives WHERE level = 'tensor' AND alloc_ts_ns IS NOT NULL) AS l
+ASOF JOIN (
+    SELECT * FROM memory_events
+    WHERE source = 'kineto' AND level = 'tensor' AND action = 'alloc' AND clock_aligned AND thread_id IS NOT NULL
+) AS m
+    ON m.process_id = l.process_id AND m.device_index = l.device_index AND m.address = l.address AND m.ts_ns <= l.alloc_ts_ns + 50000
+WHERE l.alloc_ts_ns - m.ts_ns <= 1000000;
+
+CREATE TEMP TABLE _tensor_ranges AS
+SELECT r.allocation_id, t.range_id
+FROM _tensor_threads AS r
+ASOF JOIN thread_timeline AS t ON t.process_id = r.process_id AND t.file_id = r.file_id AND t.thread_id = r.thread_id
+    AND t.ts_ns <= r.alloc_ts_ns
+WHERE t.range_id IS NOT NULL;
+
 CREATE TEMP TABLE allocation_ranges AS
 SELECT
     l.allocation_id,
-    coalesce(h.range_id, i.range_id) AS range_id,
-    CASE WHEN h.range_id IS NOT NULL THEN 'thread_and_time' WHEN i.range_id IS NOT NULL THEN 'time_alone' END AS range_method,
+    coalesce(h.range_id, r.range_id, i.range_id) AS range_id,
+    CASE WHEN coalesce(h.range_id, r.range_id) IS NOT NULL THEN 'thread_and_time' WHEN i.range_id IS NOT NULL THEN 'time_alone' END AS range_method,
     coalesce(n.request_id, q.request_id) AS request_id,
     CASE WHEN n.request_id IS NOT NULL THEN 'containment' WHEN q.request_id IS NOT NULL THEN 'time_alone' END AS request_method
 FROM numbered_lives AS l
 LEFT JOIN _by_thread AS h USING (allocation_id)
+LEFT JOIN _tensor_ranges AS r USING (allocation_id)
 LEFT JOIN _innermost AS i ON i.process_id = l.process_id AND i.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
-LEFT JOIN range_nesting AS n ON n.range_id = coalesce(h.range_id, i.range_id)
+LEFT JOIN range_nesting AS n ON n.range_id = coalesce(h.range_id, r.range_id, i.range_id)
 LEFT JOIN _request_now AS q ON q.process_id = l.process_id AND q.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
-WHERE coalesce(h.range_id, i.range_id) IS NOT NULL OR q.request_id IS NOT NULL;
+WHERE coalesce(h.range_id, r.range_id, i.range_id) IS NOT NULL OR q.request_id IS NOT NULL;

@@ -1,7 +1,7 @@
 -- Lives of all levels in one relation, numbered in a stable order. One that ended nobody knows when is left out, and counted
 -- in diagnostics: without a time of its end it would pass for a life that goes on.
 CREATE TEMP TABLE _lives AS
-SELECT 'tensor' AS level, 1 AS level_order, 'torch' AS source, process_id, device_index, address, generation, allocated_bytes,
+SELECT 'tensor' AS level, 1 AS level_order, source, process_id, device_index, address, generation, allocated_bytes,
     requested_bytes, 'device' AS memory_kind, stream_id, CAST(NULL AS BIGINT) AS context_id, pool_id, alloc_ts_ns,
     free_requested_ts_ns, free_ts_ns, is_alloc_before_window, is_free_inferred, is_size_estimated,
     CAST(NULL AS BIGINT) AS alloc_correlation_id, CAST(NULL AS BIGINT) AS free_correlation_id, alloc_call_path_id,

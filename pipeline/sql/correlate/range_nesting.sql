@@ -1,23 +1,28 @@
--- Which range lies in which. On one lane (file and thread) ranges nest: a range's parent is the last one opened before it
--- that is one level up. A range that outlives its parent is none of its children: the lane mixes threads, and it starts a
--- lane of its own.
+-- Which range lies in which: annotations, steps, NVTX ranges and the like. Operators are told by call paths, and a device's
+-- ranges lie where its operations ran, not where they were called. On one lane (file and thread) ranges nest: a range's
+-- parent is the last one opened before it that is one level up. A range that outlives its parent is none of its children:
+-- the lane mixes threads, and it starts a lane of its own.
+CREATE TEMP TABLE _nestable AS
+SELECT range_id, file_id, process_id, coalesce(thread_id, -1) AS lane, start_ns, end_ns FROM ranges
+WHERE clock_aligned AND start_ns IS NOT NULL AND coalesce(end_ns >= start_ns, true)
+    AND coalesce(range_kind, '') NOT IN ('operator', 'python', 'gpu');
+
+-- A mark ends where it begins: its end is the last of what happens at that instant, and it holds nothing.
 CREATE TEMP TABLE _edges AS
-SELECT range_id, file_id, process_id, coalesce(thread_id, -1) AS lane, start_ns AS ts_ns, 1 AS step, start_ns, end_ns
-FROM ranges WHERE clock_aligned AND start_ns IS NOT NULL AND (end_ns IS NULL OR end_ns >= start_ns)
+SELECT *, start_ns AS ts_ns, 1 AS step, 0 AS is_late FROM _nestable
 UNION ALL
-SELECT range_id, file_id, process_id, coalesce(thread_id, -1), end_ns, -1, start_ns, end_ns
-FROM ranges WHERE clock_aligned AND start_ns IS NOT NULL AND end_ns > start_ns;
+SELECT *, end_ns, -1, CASE WHEN end_ns = start_ns THEN 1 ELSE 0 END FROM _nestable WHERE end_ns IS NOT NULL;
 
 -- At one instant ends come before starts; of two ranges that start together the longer one is the outer.
 CREATE TEMP TABLE _depths AS
-SELECT * EXCLUDE (ts_ns), depth - 1 AS depth FROM (
+SELECT * EXCLUDE (ts_ns, is_late), depth - 1 AS depth FROM (
     SELECT *, sum(step) OVER (
         PARTITION BY file_id, lane
-        ORDER BY ts_ns, step, coalesce(end_ns, 9223372036854775807) DESC, range_id
+        ORDER BY ts_ns, is_late, step, coalesce(end_ns, 9223372036854775807) DESC, range_id
     ) AS depth,
     row_number() OVER (
         PARTITION BY file_id, lane
-        ORDER BY ts_ns, step, coalesce(end_ns, 9223372036854775807) DESC, range_id
+        ORDER BY ts_ns, is_late, step, coalesce(end_ns, 9223372036854775807) DESC, range_id
     ) AS place
     FROM _edges
 )

@@ -4,8 +4,20 @@
 -- | alloc          | anything                | a new life; if the last one is open its free was lost |
 -- | free_requested | not alloc               | a life that began before the window              |
 -- | free           | free, oom or nothing    | a life that began before the window              |
+-- A profiler's trace (Kineto) tells of the same tensors as a snapshot of the process: of the trace only what happened before
+-- the snapshot's history began counts, `until_ns`, which is null where none of it does.
+CREATE TEMP TABLE _told_twice AS
+SELECT k.file_id, k.process_id, k.device_index, s.until_ns
+FROM (
+    SELECT DISTINCT file_id, process_id, device_index FROM memory_events WHERE level = 'tensor' AND source = 'kineto'
+) AS k
+JOIN (
+    SELECT process_id, device_index, min(ts_ns) AS until_ns FROM memory_events
+    WHERE level = 'tensor' AND source <> 'kineto' GROUP BY process_id, device_index
+) AS s ON s.process_id = k.process_id AND s.device_index = k.device_index;
+
 CREATE TEMP TABLE _file_order AS
-SELECT file_id, row_number() OVER (ORDER BY min(ts_ns) NULLS FIRST, file_id) AS place
+SELECT file_id, any_value(source) = 'kineto' AS is_profiled, row_number() OVER (ORDER BY min(ts_ns) NULLS FIRST, file_id) AS place
 FROM memory_events WHERE level = 'tensor' GROUP BY file_id;
 
 CREATE TEMP TABLE _owners AS
@@ -19,7 +31,9 @@ SELECT w.owner, e.address, (o.place << 40) + e.event_index AS seq, e.ts_ns, e.si
 FROM memory_events AS e
 JOIN _file_order AS o USING (file_id)
 JOIN _owners AS w ON w.process_id IS NOT DISTINCT FROM e.process_id AND w.device_index IS NOT DISTINCT FROM e.device_index
-WHERE e.level = 'tensor' AND e.action IN ('alloc', 'free_requested', 'free') AND e.address IS NOT NULL;
+LEFT JOIN _told_twice AS u ON u.file_id = e.file_id AND u.process_id = e.process_id AND u.device_index = e.device_index
+WHERE e.level = 'tensor' AND e.action IN ('alloc', 'free_requested', 'free') AND e.address IS NOT NULL
+    AND (u.file_id IS NULL OR e.ts_ns < u.until_ns);
 
 CREATE TEMP TABLE _tensor_events AS
 SELECT
@@ -61,11 +75,14 @@ SELECT DISTINCT process_id, device_index FROM (
 );
 
 CREATE TEMP TABLE _window_end AS
-SELECT process_id, device_index, max(ts_ns) AS end_ns FROM memory_events WHERE level = 'tensor' GROUP BY ALL;
+SELECT e.process_id, e.device_index, max(e.ts_ns) AS end_ns FROM memory_events AS e
+LEFT JOIN _told_twice AS u ON u.file_id = e.file_id AND u.process_id = e.process_id AND u.device_index = e.device_index
+WHERE e.level = 'tensor' AND (u.file_id IS NULL OR e.ts_ns < u.until_ns)
+GROUP BY ALL;
 
 CREATE TEMP TABLE _ended_lives AS
 SELECT
-    l.* EXCLUDE (owner, next_seq, next_ts_ns), w.process_id, w.device_index,
+    l.* EXCLUDE (owner, next_seq, next_ts_ns), w.process_id, w.device_index, o.is_profiled,
     NOT is_freed AND next_seq IS NOT NULL AS is_free_inferred,
     CASE WHEN is_freed THEN free_ts_ns ELSE next_ts_ns END AS ended_ts_ns,
     is_freed OR next_seq IS NOT NULL AS is_ended
@@ -78,24 +95,27 @@ FROM (
     FROM _tensor_lives
     WINDOW address_lives AS (PARTITION BY address, owner ORDER BY first_seq)
 ) AS l
-JOIN _owners AS w USING (owner);
+JOIN _owners AS w USING (owner)
+JOIN _file_order AS o ON o.place = l.first_seq >> 40;
 
+-- A trace gives the block's size, a snapshot's event the size that was asked for.
 CREATE TEMP TABLE tensor_lives AS
 SELECT
     l.process_id, l.device_index, l.address, l.generation,
     coalesce(b.allocated_bytes, greatest(512, (l.size_bytes + 511) // 512 * 512)) AS allocated_bytes,
-    coalesce(b.requested_bytes, l.size_bytes) AS requested_bytes,
+    coalesce(b.requested_bytes, CASE WHEN NOT l.is_profiled THEN l.size_bytes END) AS requested_bytes,
+    CASE WHEN l.is_profiled THEN 'kineto' ELSE 'torch' END AS source,
     l.stream_id, b.pool_id,
     l.alloc_ts_ns, l.free_requested_ts_ns,
     CASE WHEN l.is_ended THEN l.ended_ts_ns WHEN d.process_id IS NOT NULL AND b.address IS NULL THEN w.end_ns END AS free_ts_ns,
     l.is_alloc_before_window,
     l.is_free_inferred OR (NOT l.is_ended AND d.process_id IS NOT NULL AND b.address IS NULL) AS is_free_inferred,
-    b.address IS NULL AS is_size_estimated,
+    b.address IS NULL AND NOT l.is_profiled AS is_size_estimated,
     l.alloc_call_path_id, l.free_call_path_id,
     CASE
         WHEN l.is_ended AND l.ended_ts_ns IS NULL THEN 'ended_at_unknown_time'
         WHEN NOT l.is_ended AND d.process_id IS NOT NULL AND b.address IS NULL THEN 'live_event_without_block'
-        WHEN b.requested_bytes <> l.size_bytes THEN 'block_size_differs_from_event'
+        WHEN NOT l.is_profiled AND b.requested_bytes <> l.size_bytes THEN 'block_size_differs_from_event'
     END AS difference
 FROM _ended_lives AS l
 LEFT JOIN _dumped_devices AS d ON d.process_id = l.process_id AND d.device_index = l.device_index
@@ -107,7 +127,7 @@ SELECT
     b.process_id, b.device_index, b.address,
     coalesce((SELECT max(l.generation) + 1 FROM _ended_lives AS l
         WHERE l.process_id = b.process_id AND l.device_index = b.device_index AND l.address = b.address), 0),
-    b.allocated_bytes, b.requested_bytes, b.stream_id, b.pool_id,
+    b.allocated_bytes, b.requested_bytes, 'torch', b.stream_id, b.pool_id,
     NULL, CASE WHEN b.block_state = 'active_pending_free' THEN w.end_ns END, NULL,
     true, false, false, b.call_path_id, NULL,
     CASE WHEN w.process_id IS NOT NULL THEN 'block_without_event' END
