@@ -60,6 +60,9 @@ class NvmlSampler:
         self._file.close()
         self._nvml.nvmlShutdown()
 
+    def watch(self, pid: int) -> None:
+        """NVML lists every process by itself."""
+
     def wait(self, duration_s: float | None) -> None:
         """Sleep for `duration_s` seconds (None: until interrupted) or until sampling failed."""
         self._done.wait(duration_s)

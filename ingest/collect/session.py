@@ -22,8 +22,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Sampler(Protocol):
-    """A recorder beside the program, in this process."""
+    """A recorder beside the program, in this process; `watch` tells it the program's process id."""
 
+    def watch(self, pid: int) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *error: object) -> None: ...
 
@@ -60,6 +61,8 @@ class Session:
         except OSError as error:
             reason = error.strerror or str(error)
             raise BadInput(f"can't be run: {reason}", where=target[0], todo="check the command after --") from None
+        for sampler in self.samplers:
+            sampler.watch(process.pid)
         with _signals_passed_to(process):
             code = process.wait()
         return 128 - code if code < 0 else code

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from .host import HostSampler
 from .nvml import NvmlSampler
 from .segments import FOOTER, read_segments
 from .session import Session
@@ -20,6 +21,8 @@ def of_session(session: Session) -> Iterator[str]:
     for sampler in session.samplers:
         if isinstance(sampler, NvmlSampler):
             yield of_nvml(sampler)
+        elif isinstance(sampler, HostSampler):
+            yield from of_host(sampler)
 
 
 def of_cupti(path: Path) -> str:
@@ -42,3 +45,10 @@ def of_cupti(path: Path) -> str:
 def of_nvml(sampler: NvmlSampler) -> str:
     end = f"; sampling ended early: {sampler.failure}" if sampler.failure else ""
     return f"leakpath: nvml: {sampler.rows} rows in {sampler.path}{end}"
+
+
+def of_host(sampler: HostSampler) -> Iterator[str]:
+    end = f"; sampling ended early: {sampler.failure}" if sampler.failure else ""
+    yield f"leakpath: host: {sampler.samples} samples in {sampler.path}{end}"
+    for note in sampler.notes:
+        yield f"leakpath: host: {note}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from ingest.collect.host import HostSampler
 from ingest.collect.nvml import NvmlSampler
 from ingest.collect.session import Session, new_output
 
@@ -119,6 +121,41 @@ def nvml(session: Session, out: Path, period: float, duration: float | None, tar
     from ingest.collect import summary
 
     click.echo(summary.of_nvml(sampler), err=True)
+    sys.exit(1 if sampler.failure else 0)
+
+
+@collect.command()
+@_output("host.txt")
+@click.option("--pid", "pids", type=click.IntRange(min=1), multiple=True, help="Process to sample, with its children.")
+@click.option("--cgroup", default="auto", show_default=True, help="Folder of a cgroup (version 2), auto or none.")
+@click.option("--interval", type=click.FloatRange(0.01, 3600), default=1.0, show_default=True, help="Seconds a sample.")
+@click.option("--duration", type=click.FloatRange(0.01), help="Seconds to sample for, when no command is given.")
+@_target
+@click.pass_obj
+def host(
+    session: Session,
+    out: Path,
+    pids: tuple[int, ...],
+    cgroup: str,
+    interval: float,
+    duration: float | None,
+    target: Target,
+) -> None:
+    """Host memory: cgroup, processes, NUMA nodes, pressure. Ends with the processes, at Ctrl-C or at SIGTERM."""
+    if target and (pids or duration is not None):
+        raise click.UsageError("give --pid and --duration, or a command, not both")
+    sampler = HostSampler(new_output(out), interval, pids, cgroup)
+    if target:
+        session.samplers.append(sampler)
+        _go(session, target)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sampler.stop())
+    with sampler:
+        sampler.wait(duration)
+    from ingest.collect import summary
+
+    for line in summary.of_host(sampler):
+        click.echo(line, err=True)
     sys.exit(1 if sampler.failure else 0)
 
 
