@@ -1,7 +1,8 @@
 """Importer of Nsight Systems exports in SQLite, of every schema since 2020.
 
 `nsys export --type sqlite`, or the .sqlite that `nsys stats` leaves beside the report.
-Schema: https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite Schema Reference).
+Schema: https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite Schema Reference); pages of the file:
+https://www.sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ingest.errors import BadInput
 from ingest.nsys_export import LEFT_OUT, REFERENCE, TABLES, VERSIONS, read_export
+from ingest.nsys_repair import page_size, repaired, schema_pages
 from ingest.nsys_sqlite_file import SqliteExport
 from ingest.nsys_tables import MARKERS
 from ingest.opening import DAMAGED_STREAM, compression, open_bytes
@@ -20,11 +23,36 @@ from ingest.sink import Sink
 
 _MAGIC = b"SQLite format 3\0"
 _COPY_BYTES = 1 << 20
+_SCHEMA_WITHIN = 64 << 20
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """A SQLite file whose first pages name tables of an export."""
-    return head.startswith(_MAGIC) and any(marker in head for marker in MARKERS)
+    """A SQLite file whose schema names tables of an export."""
+    if not head.startswith(_MAGIC):
+        return False
+    return any(marker in head for marker in MARKERS) or any(
+        marker in page for page in _schema_pages(head, path) for marker in MARKERS
+    )
+
+
+def _schema_pages(head: bytes, path: Path) -> Iterator[bytes]:
+    """Pages of the schema that may lie beyond the head."""
+    size = page_size(head)
+    starts = sorted({(page - 1) * size for page, _ in schema_pages(head) if 0 < page * size <= _SCHEMA_WITHIN})
+    if not starts or not path.is_file():
+        return
+    at = 0
+    with open_bytes(path) as stream:
+        try:
+            for start in starts:
+                while at < start and (skipped := stream.read(min(start - at, _COPY_BYTES))):
+                    at += len(skipped)
+                if at == start:
+                    page = stream.read(size)
+                    at += len(page)
+                    yield page
+        except DAMAGED_STREAM:
+            return
 
 
 @contextmanager
@@ -51,8 +79,14 @@ def read(path: Path, sink: Sink) -> None:
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
         sink.count("write_ahead_log_left_out", severity="data_loss", detail="changes in the file's -wal are not read")
-    with _unpacked(path, sink) as file:
-        export = SqliteExport(file, sink.count)
+    with _unpacked(path, sink) as file, tempfile.TemporaryDirectory(prefix=".repaired-", dir=sink.parts) as folder:
+        try:
+            export = SqliteExport(file, sink.count)
+        except BadInput:
+            copy = repaired(file, Path(folder))
+            if copy is None:
+                raise
+            export = SqliteExport(copy, sink.count)
         try:
             read_export(export, sink)
         finally:

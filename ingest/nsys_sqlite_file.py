@@ -16,12 +16,14 @@ from urllib.parse import quote
 
 import polars as pl
 
+from ingest.callpaths import clean_text
 from ingest.errors import BadInput
 from ingest.nsys_arrow import arrow_frame
 from ingest.nsys_scan import CircularError, NotPlainError, Scan, coerced, quoted
 from ingest.nsys_tables import BATCH_ROWS, Columns, shaped
 
 _PRAGMAS = ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0")
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # names and messages of a damaged file need be no text
 _MAX_TABLES = 10_000
 _MAX_VALUE_BYTES = 32 << 20
 _MAX_REPAIRS = 200
@@ -41,16 +43,18 @@ class SqliteExport:
         self._connection = self._open()
         try:
             self._tables = self._list_tables()
-        except sqlite3.DatabaseError:
+        except _DAMAGE:
             # A file that was cut is refused whole unless the schema's checks are off; the tables' own ones stay on.
             self._tolerant = ("writable_schema=ON",)
             try:
                 self._connection.close()
                 self._connection = self._open()
                 self._tables = self._list_tables()
-            except sqlite3.DatabaseError as error:
+            except _DAMAGE as error:
                 raise BadInput(
-                    f"a damaged SQLite file ({error})", where=str(path), todo="export it again with `nsys export`"
+                    f"a damaged SQLite file ({clean_text(str(error), 200)})",
+                    where=str(path),
+                    todo="export it again with `nsys export`",
                 ) from error
             count("damaged_database", severity="data_loss", detail="the file is cut or its schema is damaged")
 
@@ -63,7 +67,7 @@ class SqliteExport:
     def has_rows(self, table: str) -> bool:
         try:
             return self._connection.execute(f"SELECT 1 FROM {quoted(table)} LIMIT 1").fetchone() is not None
-        except sqlite3.Error:
+        except _DAMAGE:
             return True
 
     def _open(self) -> sqlite3.Connection:
@@ -86,7 +90,7 @@ class SqliteExport:
                 continue
             try:
                 columns = self._connection.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
-            except sqlite3.Error:
+            except _DAMAGE:
                 self._count("damaged_tables", severity="data_loss", detail="a table's schema is damaged")
                 continue
             found[name] = [column for column, hidden in columns if not hidden]
@@ -126,7 +130,7 @@ class SqliteExport:
             if name not in {column.lower() for column in self._tables[table]}:
                 try:
                     self._connection.execute(f"SELECT {name} FROM {quoted(table)} LIMIT 0")
-                except sqlite3.Error:
+                except _DAMAGE:
                     return None
                 return name
         return None
@@ -169,7 +173,7 @@ class SqliteExport:
                 if rows:
                     yield self._typed(scan, rows)
                 return
-            except sqlite3.Error:
+            except _DAMAGE:
                 if rows:
                     yield self._typed(scan, rows)
                     last = rows[-1][0]
@@ -187,7 +191,7 @@ class SqliteExport:
         def reaches(step: int) -> bool:
             try:
                 self._connection.execute(scan.sql(begin + step) + " LIMIT 1").fetchone()
-            except sqlite3.Error:
+            except _DAMAGE:
                 return False
             return True
 
