@@ -5,7 +5,8 @@ https://nginx.org/en/docs/http/ngx_http_log_module.html and `%h %l %u %t "%r" %>
 https://httpd.apache.org/docs/2.4/mod/mod_log_config.html. Behind them: named fields (`rt=0.120 urt="0.118"`), bare
 times of nginx (seconds with three decimals: the request, then its upstreams), and the form of ingress-nginx
 (https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/). The time is the request's end
-(nginx writes it then; Apache writes the start). Who asked, referrers, user agents and query strings are left out.
+(nginx writes it then; Apache writes the start, which is known where `D=%D` tells how long it took). Who asked,
+referrers, user agents and query strings are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import orjson
 from ingest.callpaths import clean_text
 from ingest.numbers import INT64_MAX, NumberReader
 from ingest.registry import Importer
-from ingest.request_fields import key_of, route_of
+from ingest.request_fields import UNIT_NS, key_of, route_of
 from ingest.rowbatch import RowBatch
 from ingest.sink import Sink
 from ingest.textlines import head_lines, open_lines
@@ -105,7 +106,9 @@ class _Reader:
         start_ns = None
         if duration is not None:
             found["request_seconds"] = found.pop("duration")
-            start_ns = max(0, end_ns - round(duration * 1e9))
+            length_ns = round(duration * 1e9)
+            start_ns = end_ns if found.pop("begins", False) else max(0, end_ns - length_ns)
+            end_ns = start_ns + length_ns
         kind = route_of(match["request"][1:-1])
         if kind is None:
             self._sink.count("requests_without_route", detail=f"no method and path, first at line {line}")
@@ -135,8 +138,13 @@ class _Reader:
             if value in ("-", ""):
                 continue
             key = key_of(name) if name else ""
+            base, _, unit = key.rpartition("_")
             if key in _NAMED_TIMES and (seconds := _seconds(value)) is not None:
                 found[_NAMED_TIMES[key]] = seconds
+            elif base in _NAMED_TIMES and unit in UNIT_NS and _PLAIN.fullmatch(value):
+                found[_NAMED_TIMES[base]] = float(value) * UNIT_NS[unit] / 1e9
+            elif name == "D" and value.isdecimal():  # Apache: how long in µs, and its time is the start
+                found["duration"], found["begins"] = int(value[:18]) / 1e6, True
             elif value in (":", ","):
                 continue
             elif key in _ID_NAMES or (not name and _ID.fullmatch(value)):

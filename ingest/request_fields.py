@@ -50,7 +50,7 @@ _DURATIONS: dict[str, tuple[str, ...]] = {
     ),
     "first_token_after_ns": ("time_to_first_token", "ttft", "first_token_latency"),
 }  # fmt: skip
-UNIT_NS: dict[str, int | None] = {
+UNIT_NS: dict[str, int] = {
     "ns": 1,
     "us": 1_000,
     "ms": 1_000_000,

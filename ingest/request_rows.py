@@ -104,6 +104,8 @@ class _Row:
 
     def _route(self) -> str | None:
         asked = {key_of(name): value for name, value in self._rest.items() if isinstance(value, str)}
+        if isinstance(request := self._rest.get("request"), dict):  # as Caddy logs it
+            asked |= {name: value for name, value in request.items() if isinstance(value, str)}
         for name in REQUEST_LINES & asked.keys():
             if route := route_of(asked[name]):
                 return route

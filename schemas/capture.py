@@ -12,18 +12,21 @@ REQUEST_COLUMNS = (
     "start_ns", "first_token_ns", "end_ns", "duration_ns", "first_token_after_ns",
 )  # fmt: skip
 """What a column map of request logs may name: columns of `requests`, and two durations that give times."""
+_KEY = {"type": "string", "minLength": 1, "maxLength": 120}
 
 
 def request_columns_schema() -> dict[str, Any]:
     """JSON Schema of a column map: our column to the log's own key."""
+    timed = [name.removesuffix("_ns") for name in REQUEST_COLUMNS if name.endswith("_ns")]
     return {
         "type": "object",
         "description": "Keys or CSV columns of request logs under other names, such as `{request_id: id, arrival_ns: ts}`: "
         + ", ".join(f"`{name}`" for name in REQUEST_COLUMNS)
         + ". A mapped time or duration is in the unit its own name ends in (`ts_ms`); else a time is in the unit its size"
-        " tells, a duration in seconds.",
+        " tells, a duration in seconds. `_us`, `_ms` or `_s` in place of `_ns` says the unit: `{duration_ms: took}`.",
         "additionalProperties": False,
-        "properties": {name: {"type": "string", "minLength": 1, "maxLength": 120} for name in REQUEST_COLUMNS},
+        "properties": dict.fromkeys(REQUEST_COLUMNS, _KEY),
+        "patternProperties": {f"^({'|'.join(timed)})_(us|ms|s)$": _KEY},
     }
 
 

@@ -109,6 +109,12 @@ def test_nothing_private_is_stored(name: str, tmp_path: Path) -> None:
         # a whole number may be µs (Apache's %D), seconds (%T) or bytes: it is not guessed
         (LINE + ' "-" "x" 120345', {"start_ns": None, "attributes": {"response_bytes": 12}}),
         (LINE + ' "-" "x" 37 "router" "http://10.0.0.5" 25ms', {"start_ns": T - 25_000_000}),
+        (LINE + ' "-" "x" request_time_ms=120 urt_us=90000', {
+            "start_ns": T - 120_000_000,
+            "attributes": {"request_seconds": 0.12, "upstream_seconds": 0.09, "response_bytes": 12},
+        }),
+        # Apache's time is the start, D=%D is in µs
+        (LINE + ' "-" "x" D=250000', {"start_ns": T, "end_ns": T + 250_000_000}),
         (LINE + ' "-" "x" request_time=1.5 rid="r-1" gzip=3.20 user=bob', {
             "request_id": "r-1", "start_ns": T - 1_500_000_000,
             "attributes": {"request_seconds": 1.5, "gzip": 3.2, "response_bytes": 12},

@@ -7,18 +7,20 @@ import io
 import json
 from pathlib import Path
 
+import jsonschema
 import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from ingest.capture import capture_files, read_capture
 from ingest.errors import BadInput
-from ingest.request_columns import MAPPABLE, RequestColumns
+from ingest.request_columns import MAPPABLE, RequestColumns, check_columns
 from ingest.request_csv import IMPORTER
 from ingest.request_log import IMPORTER as REQUEST_LOG
+from ingest.sink import Sink
 from pipeline.cli import cli
-from schemas.capture import REQUEST_COLUMNS
-from tests.ingest.support import SHARED, counts_of, ingest_file, read_into
+from schemas.capture import REQUEST_COLUMNS, request_columns_schema
+from tests.ingest.support import SHARED, counts_of, ingest_file, read_into, tables_of
 from tests.ingest.text_damage import check_cuts, check_encodings, check_flips, data_loss, read_text, rows_of, write
 
 LOG = Path(__file__).parents[1] / "data" / "request_log" / "kv_leak.jsonl"
@@ -164,6 +166,20 @@ def test_the_command_takes_the_map_from_a_file(tmp_path: Path) -> None:
     assert requests.select("request_id", "arrival_ns", "end_ns", "status").rows() == [("r1", T, T + 25 * 10**7, "200")]
 
 
+def test_a_map_can_say_the_unit(tmp_path: Path) -> None:
+    """Envoy's durations are ms under a name that does not say so."""
+    record = {"start_time": "2026-11-30T11:00:00Z", "duration": 250, "response_code": 200, "x_request_id": "r"}
+    sink = Sink(tmp_path / "parts", 0, "request_log")
+    sink.request_columns = {"duration_ms": "duration"}
+    REQUEST_LOG.read(write(tmp_path, json.dumps(record) + "\n"), sink)
+    sink.close()
+    row = tables_of(tmp_path / "parts")["requests"].row(0, named=True)
+    assert (row["request_id"], row["start_ns"], row["end_ns"], row["status"]) == ("r", T, T + 25 * 10**7, "200")
+    jsonschema.validate(sink.request_columns, request_columns_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"duration_h": "duration"}, request_columns_schema())
+
+
 def test_the_notes_win_over_the_settings(tmp_path: Path) -> None:
     rows = captured(tmp_path, f"request_columns: {json.dumps(MAP)}\n", {**MAP, "request_id": "code"})
     assert [row["request_id"] for row in rows] == ["r1", "r2"]
@@ -172,6 +188,8 @@ def test_the_notes_win_over_the_settings(tmp_path: Path) -> None:
 def test_a_map_of_one_key_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="'code' twice"):
         captured(tmp_path, None, {**MAP, "model": "code"})
+    with pytest.raises(BadInput, match="'duration_ns' twice"):
+        check_columns({**MAP, "duration_ms": "lasted"}, "settings")
 
 
 def test_a_map_claims_no_file_without_its_keys(tmp_path: Path) -> None:
