@@ -20,7 +20,7 @@ from ingest.request_fields import route_of
 from ingest.rowbatch import RowBatch
 from ingest.sink import Sink
 
-MAX_PENDING_TRACES = 20_000
+MAX_PENDING_SPANS = 4_000
 _RANGE = ("range_kind", "name", "domain", "start_ns", "end_ns", "process_id", "thread_id", "attributes")
 _REQUEST = (
     "request_id", "request_kind", "arrival_ns", "start_ns", "first_token_ns", "end_ns", "status", "model",
@@ -96,7 +96,7 @@ def _is_inference(span: Span) -> bool:
 
 
 class SpanWriter:
-    """Writes spans; requests of a trace when all spans are in, or when 20,000 younger traces are waiting."""
+    """Writes spans; requests of a trace when all spans are in, or when 4,000 spans of younger traces are waiting."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -104,6 +104,7 @@ class SpanWriter:
         self._ranges = RowBatch(sink, "ranges", _RANGE)
         self._requests = RowBatch(sink, "requests", _REQUEST)
         self._traces: dict[str, list[Span]] = {}
+        self._pending_count = 0
         self.spans_count = 0
 
     def add(self, span: Span) -> None:
@@ -129,8 +130,11 @@ class SpanWriter:
         if _is_inference(span) or span.kind == "server":
             span.events = []
             self._traces.setdefault(span.trace_id or span.span_id, []).append(span)
-            if len(self._traces) > MAX_PENDING_TRACES:
-                self._settle(self._traces.pop(next(iter(self._traces))))
+            self._pending_count += 1
+            while self._pending_count > MAX_PENDING_SPANS:
+                oldest = self._traces.pop(next(iter(self._traces)))
+                self._pending_count -= len(oldest)
+                self._settle(oldest)
 
     def _plain(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes without what users wrote and models answered."""

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ingest import otlp_spans
 from ingest.errors import BadInput
 from ingest.otlp import IMPORTER
 from tests.ingest.support import check_importer, counts_of, ingest_file, read_into
@@ -129,6 +130,17 @@ def test_old_names_and_snake_case(tmp_path: Path) -> None:
     assert expected
     for found in (old, new):
         assert rows_of(read_text(json.dumps(found), tmp_path, IMPORTER), "ranges", RANGES) == expected
+
+
+def test_requests_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more spans waiting than are held, the oldest trace is settled: nothing is lost, also of one endless trace."""
+    monkeypatch.setattr(otlp_spans, "MAX_PENDING_SPANS", 5)
+    get = attributes(http__method="GET", http__target="/a")
+    many = [span("GET", i + 1, attributes=get, traceId=f"{i:032x}") for i in range(1, 30)]
+    endless = [span("GET", i + 1, attributes=get) for i in range(30)]
+    tables = read_text(json.dumps(request(*many, *endless)), tmp_path, IMPORTER)
+    assert tables["requests"].height == 59
+    assert tables["requests"]["event_index"].to_list() == list(range(59))
 
 
 def test_jaeger(tmp_path: Path) -> None:
