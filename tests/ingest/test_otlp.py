@@ -133,7 +133,7 @@ def test_old_names_and_snake_case(tmp_path: Path) -> None:
 
 
 def test_requests_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more spans waiting than are held, the oldest trace is settled: nothing is lost, also of one endless trace."""
+    """With more spans waiting than are held, the oldest trace is settled; nothing is lost, nor of one endless trace."""
     monkeypatch.setattr(otlp_spans, "MAX_PENDING_SPANS", 5)
     get = attributes(http__method="GET", http__target="/a")
     many = [span("GET", i + 1, attributes=get, traceId=f"{i:032x}") for i in range(1, 30)]
