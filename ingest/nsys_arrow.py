@@ -13,7 +13,7 @@ _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.ty
 
 
 def arrow_frame(batch: pa.RecordBatch, count: Callable[..., None]) -> pl.DataFrame:
-    """The batch as Int64, Float64, String and whatever else it holds.
+    """The batch as Int64, Float64 and String; columns of other types are counted and null.
 
     Unsigned 64-bit numbers keep their bits, as SQLite keeps them. Raises pa.ArrowException for a
     damaged batch.
@@ -32,6 +32,10 @@ def arrow_frame(batch: pa.RecordBatch, count: Callable[..., None]) -> pl.DataFra
             column = column.cast(pa.float64())
         elif any(is_text(kind) for is_text in _TEXT):
             column = _text(column, count)
+        else:
+            detail = f"{name[:60]} holds {str(kind)[:60]}"
+            count("values_of_another_type", len(column) - column.null_count, severity="data_loss", detail=detail)
+            column = pa.nulls(len(column), pa.int64())
         arrays[name] = column
     return pl.DataFrame({name: pl.from_arrow(column) for name, column in arrays.items()})
 

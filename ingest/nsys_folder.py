@@ -47,10 +47,10 @@ def members(folder: Path) -> list[Path]:
         listed = sorted(path for path in folder.iterdir() if _NAME.fullmatch(_table_name(path)))[:_MAX_FILES]
     except OSError:
         return []
-    names = [_table_name(path).encode() for path in listed]
-    if not any(marker in name for marker in MARKERS for name in names):
-        return []
-    return [path for path in listed if path.is_file() and _magic(path) in (_PARQUET, _ARROW_FILE, _ARROW_STREAM)]
+    magics = (_PARQUET, _ARROW_FILE, _ARROW_STREAM)
+    found = [path for path in listed if path.is_file() and _magic(path) in magics]
+    names = [_table_name(path).encode() for path in found]
+    return found if any(marker in name for marker in MARKERS for name in names) else []
 
 
 def sniff(head: bytes, path: Path) -> bool:
