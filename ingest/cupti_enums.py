@@ -68,6 +68,23 @@ OVERHEAD_KINDS = {
     8 << 16: "uvm_activity_init",
 }
 
+# CUpti_ActivityUnifiedMemoryCounterKind, and what its flags say by kind: CUpti_ActivityUnifiedMemoryMigrationCause and
+# CUpti_ActivityUnifiedMemoryAccessType.
+UNIFIED_KINDS = {
+    0: "unknown",
+    1: "htod",
+    2: "dtoh",
+    3: "cpu_page_fault",
+    4: "gpu_page_fault",
+    5: "thrashing",
+    6: "throttling",
+    7: "remote_map",
+    8: "dtod",
+}
+UNIFIED_MIGRATIONS, UNIFIED_FAULTS = (1, 2, 8), (3, 4)
+MIGRATION_CAUSES = {0: "unknown", 1: "user", 2: "coherence", 3: "prefetch", 4: "eviction", 5: "access_counters"}
+ACCESS_TYPES = {0: "unknown", 1: "read", 2: "write", 3: "atomic", 4: "prefetch"}
+
 # CUpti_ActivityFlag of a MARKER record, and CUpti_ActivityObjectKind.
 MARKER_INSTANT, MARKER_START, MARKER_END = 1, 2, 4
 OBJECT_PROCESS, OBJECT_THREAD = 1, 2
@@ -88,6 +105,7 @@ ENUMS: dict[tuple[str, str], dict[int, str]] = {
     ("EXTERNAL_CORRELATION", "external_kind"): EXTERNAL_KINDS,
     ("STREAM", "flag"): STREAM_FLAGS,
     ("OVERHEAD", "overhead_kind"): OVERHEAD_KINDS,
+    ("UNIFIED_MEMORY_COUNTER", "counter_kind"): UNIFIED_KINDS,
 }
 """Which attribute of which kind holds which enumeration."""
 
@@ -103,13 +121,14 @@ ENUM_NUMBERS: dict[tuple[str, str], int] = {
 _TEXT = "name domain uuid"
 _UNSIGNED = (
     "address memory_pool_config_address bytes size_ external_id graph_node_id local_memory_total_v2 global_memory_size"
+    " value"
 )
 _SIGNED = """start end timestamp process_id thread_id correlation_id return_value cbid device_id context_id stream_id
  memory_kind memory_operation_type memory_pool_operation_type copy_kind src_kind dst_kind
  grid_x grid_y grid_z block_x block_y block_z registers_per_thread static_shared_memory dynamic_shared_memory
  local_memory_total graph_id type cuda_event_id external_kind overhead_kind object_kind flags_ id flag priority
  null_stream_id parent_context_id compute_capability_major compute_capability_minor num_multiprocessors
- object_id_process_id object_id_thread_id"""
+ object_id_process_id object_id_thread_id counter_kind src_id dst_id"""
 
 COLUMNS: dict[str, Any] = (
     dict.fromkeys(_TEXT.split(), pl.String)
@@ -138,7 +157,7 @@ num_memcpy_engines num_threads_per_warp num_tpcs numa_id overhead_data p_access_
 pad1 pad2 pad3 parent_block_x parent_block_y parent_block_z parent_grid_id partitioned_global_cache_executed
 partitioned_global_cache_requested pc ptr queued release_threshold runtime_correlation_id
 shared_memory_carveout_requested shared_memory_config shared_memory_executed shmem_limit_config source source_graph_id
-source_graph_node_id src_context_id src_device_id submitted utilized_size value
+source_graph_node_id src_context_id src_device_id submitted utilized_size
 memory_pool_config_release_threshold memory_pool_config_size_ memory_pool_config_utilized_size
 memory_pool_config_memory_pool_type memory_pool_type object_id_device_id
 object_id_context_id object_id_stream_id

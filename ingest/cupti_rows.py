@@ -23,15 +23,20 @@ from ingest.cupti_columns import (
     word,
 )
 from ingest.cupti_enums import (
+    ACCESS_TYPES,
     COPY_KINDS,
     EXTERNAL_KINDS,
     INVALID,
     MEMORY_KINDS,
+    MIGRATION_CAUSES,
     OBJECT_PROCESS,
     OBJECT_THREAD,
     OVERHEAD_KINDS,
     STREAM_FLAGS,
     SYNC_KINDS,
+    UNIFIED_FAULTS,
+    UNIFIED_KINDS,
+    UNIFIED_MIGRATIONS,
 )
 from ingest.cupti_memory import MEMORY2, MEMORY_POOL
 
@@ -111,6 +116,30 @@ _GRAPH_TRACE = Rows(
     "gpu_ops",
     {**SPAN, "op": pl.lit("graph"), **PLACE, **CALLED, "graph_id": number("graph_id", 0, INVALID)},
 )
+_IS_MIGRATION, _IS_FAULT = (pl.col("counter_kind").is_in(kinds) for kinds in (UNIFIED_MIGRATIONS, UNIFIED_FAULTS))
+_IS_TO_DEVICE = pl.col("counter_kind").is_in((1, 8))
+_UNIFIED = Rows(
+    "gpu_ops",
+    {
+        **SPAN,
+        "op": pl.when(_IS_MIGRATION).then(pl.lit("migration")).when(_IS_FAULT).then(pl.lit("page_fault")),
+        # Thrashing, throttling and remote maps have no word for the operation: their name says what they are.
+        "name": pl.when(_IS_MIGRATION)
+        .then(word("flags_", MIGRATION_CAUSES))
+        .when(_IS_FAULT)
+        .then(word("flags_", ACCESS_TYPES))
+        .otherwise(word("counter_kind", UNIFIED_KINDS)),
+        **PROCESS,
+        "device_index": pl.when(_IS_TO_DEVICE)
+        .then(number("dst_id", INVALID, dtype=pl.Int32))
+        .otherwise(number("src_id", INVALID, dtype=pl.Int32)),
+        "stream_id": PLACE["stream_id"],
+        "address": pl.col("address"),
+        "size_bytes": pl.when(_IS_MIGRATION).then(number("value")),
+        "copy_kind": pl.when(_IS_MIGRATION).then(word("counter_kind", UNIFIED_KINDS)),
+    },
+)
+"""Migrations and page faults of unified memory."""
 ROWS: dict[str, Rows] = {
     "RUNTIME": _api("runtime"),
     "DRIVER": _api("driver"),
@@ -122,6 +151,7 @@ ROWS: dict[str, Rows] = {
     "MEMSET": _MEMSET,
     "GRAPH_TRACE": _GRAPH_TRACE,
     "DEVICE_GRAPH_TRACE": _GRAPH_TRACE,
+    "UNIFIED_MEMORY_COUNTER": _UNIFIED,
     "MEMORY2": MEMORY2,
     "MEMORY_POOL": MEMORY_POOL,
     "SYNCHRONIZATION": Rows(

@@ -11,13 +11,13 @@ import re
 from typing import Any
 
 from ingest.cupti_enums import ENUM_NUMBERS, KIND_NAMES, MARKER_END, MARKER_START
-from ingest.cupti_text_words import ATTRIBUTES, IGNORED, OBJECTS, OVERHEADS, WORDS
+from ingest.cupti_text_words import ATTRIBUTES, IGNORED, OBJECTS, OVERHEADS, UNIFIED_KEYS, UNIFIED_WORDS, WORDS
 
 INT64_MAX, UINT64_MAX = (1 << 63) - 1, (1 << 64) - 1
 
 _NAMES = "|".join(sorted((name for name in KIND_NAMES if name != "INVALID"), key=len, reverse=True))
 _START = re.compile(rf"\s*(CONC KERNEL|{_NAMES})(?=[ :]) ?:?(.*)", re.DOTALL)
-_TIMES = r"\[ (?P<start>\d{1,20})(?:(?: ?[-,]) (?P<end>\d{1,20}))? \]"
+_TIMES = r"\[ (?P<start>\d{1,20})(?: ?[-,]? (?P<end>\d{1,20}))? \]"
 _SPAN = re.compile(rf"(?P<before>.*?){_TIMES}(?P<after>.*)", re.DOTALL)
 _QUOTED = re.compile(r'\s*"(?P<name>.*?)"(?=,\s*(?:correlationId|cbid|deviceId)\b|\s*\[ \d|\s*$)', re.DOTALL)
 _TRIPLE = re.compile(r"\b(grid|block) \[ ?(\d{1,10}), ?(\d{1,10}), ?(\d{1,10}) ?\]")
@@ -59,6 +59,7 @@ def parse(kind: str, text: str) -> tuple[dict[str, Any], set[str]]:
         raise NotARecord
     body = begin[2]
     special = {"DEVICE": _device, "CONTEXT": _context, "MARKER": _marker, "OVERHEAD": _overhead}.get(kind)
+    special = _unified if kind == "UNIFIED_MEMORY_COUNTER" else special
     if special:
         return special(body)
     record: dict[str, Any] = {}
@@ -138,7 +139,15 @@ def _checked(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(name: str) -> int:
-    is_unsigned = name in ("address", "memory_pool_config_address", "bytes", "size_", "external_id", "graph_node_id")
+    is_unsigned = name in (
+        "address",
+        "memory_pool_config_address",
+        "bytes",
+        "size_",
+        "external_id",
+        "graph_node_id",
+        "value",
+    )
     return UINT64_MAX if is_unsigned else INT64_MAX
 
 
@@ -199,4 +208,21 @@ def _overhead(body: str) -> tuple[dict[str, Any], set[str]]:
     if owner := re.search(r"\b(PROCESS|THREAD),? id (\d{1,10})\b", found["after"]):
         record["object_kind"] = OBJECTS[owner[1]]
         record[f"object_id_{owner[1].lower()}_id"] = int(owner[2])
+    return _checked(record), set()
+
+
+def _unified(body: str) -> tuple[dict[str, Any], set[str]]:
+    """`[ start, end ] duration n, counterKind K, value 1, address <hex>, …`, older `[ start end ] kind=K …`."""
+    found = _SPAN.match(body)
+    if not found or found["end"] is None:
+        raise NotARecord
+    record: dict[str, Any] = {"start": int(found["start"]), "end": int(found["end"])}
+    for key, value in re.findall(r"(\w{1,40})[ =](\w{1,40})", found["after"]):
+        name = UNIFIED_KEYS.get(key)
+        if name == "counter_kind":
+            record[name] = UNIFIED_WORDS.get(value)
+        elif name == "address":
+            record[name] = int(value, 16) if re.fullmatch(r"[0-9a-f]{1,16}", value) else None
+        elif name is not None and value.isascii() and value.isdecimal():
+            record[name] = int(value)
     return _checked(record), set()

@@ -66,3 +66,25 @@ OVERHEADS = {word.upper(): number for number, word in OVERHEAD_KINDS.items()} | 
     **{name: number << 16 for number, name in enumerate(("BUFFER_FLUSH", "INSTRUMENTATION", "RESOURCE"), 1)},
 }
 OBJECTS = {"PROCESS": OBJECT_PROCESS, "THREAD": OBJECT_THREAD}
+UNIFIED_KEYS = {
+    "counterKind": "counter_kind",
+    "kind": "counter_kind",
+    "value": "value",
+    "address": "address",
+    "srcId": "src_id",
+    "src": "src_id",
+    "dstId": "dst_id",
+    "dst": "dst_id",
+    "processId": "process_id",
+}
+UNIFIED_WORDS = {
+    "UNKNOWN": 0,
+    "BYTES_TRANSFER_HTOD": 1,
+    "BYTES_TRANSFER_DTOH": 2,
+    "CPU_PAGE_FAULT_COUNT": 3,
+    "GPU_PAGE_FAULT": 4,
+    "THRASHING": 5,
+    "THROTTLING": 6,
+    "REMOTE_MAP": 7,
+    "BYTES_TRANSFER_DTOD": 8,
+}

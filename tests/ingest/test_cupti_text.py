@@ -208,7 +208,7 @@ memoryPoolSize: 512, memoryPoolUtilizedSize: 512
   MEMORY_POOL [ 71 ] memoryPoolOperationType MEM_POOL_TRIMMED, memoryPoolType LOCAL, address 8192, size 64, \
 utilizedSize 0, devId 0, procId 42, corrId 9, releaseThreshold 0
 NAME STREAM 13 CONTEXT 1 DEVICE id 0, name copies
-UNIFIED_MEMORY_COUNTER [ 90, 95 ] kind=BYTES_TRANSFER_HTOD value=4096 src 0 dst 1
+UNIFIED_MEMORY_COUNTER [ 90 95 ] kind=BYTES_TRANSFER_HTOD value=4096 src 0 dst 1
 Dropped 17 activity records
 """
 
@@ -230,6 +230,7 @@ def test_older_samples(tmp_path: Path) -> None:
         ("memset", None, 3800, None, 7, 5, None, None, None, None, None, None),
         ("kernel", "void add<int, 3>(int*, char)", 4000, None, 7, 6, "8,2,1", "256,1,1", None, None, 16, 32),
         ("kernel", "k", 5000, None, 7, 7, "1,1,1", "32,1,1", 3, 12, 0, 0),
+        ("migration", None, 90, "htod", None, None, None, None, None, None, None, None),
     ]
     ranges = ("name", "domain", "start_ns", "end_ns", "process_id")
     assert rows_of(tables, "ranges", ranges) == [("step, with, commas", "app", 100, 900, 42)]
@@ -246,7 +247,22 @@ def test_older_samples(tmp_path: Path) -> None:
     counts = counts_of(tables)
     assert counts[("cupti_dropped_records", "data_loss")] == 17
     assert counts[("times_before_the_start", "data_loss")] == 1
-    assert counts[("unused_kinds", "info")] == 3
+    assert counts[("unused_kinds", "info")] == 2
+
+
+def test_unified_memory(tmp_path: Path) -> None:
+    """The sample's 64 KiB go there and back in two pieces; addresses are printed without 0x."""
+    rows = rows_of(
+        ingest_file(SAMPLES / "unified_memory.txt", tmp_path, IMPORTER),
+        "gpu_ops",
+        ("op", "copy_kind", "size_bytes", "address", "process_id"),
+    )
+    assert rows == [
+        ("migration", "htod", 4096, 0x7F1714000000, 1303),
+        ("migration", "htod", 61440, 0x7F1714001000, 1303),
+        ("migration", "dtoh", 4096, 0x7F1714000000, 1303),
+        ("migration", "dtoh", 61440, 0x7F1714001000, 1303),
+    ]
 
 
 OTHERS = """\

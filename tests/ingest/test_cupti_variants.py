@@ -215,3 +215,24 @@ def test_batches_are_in_the_files_order(tmp_path: Path) -> None:
         (index, "driver" if index % 3 == 0 else "runtime") for index in (2, 3, 5, 6, 8, 9)
     ]
     assert rows["start_ns"].dtype == pl.Int64
+
+
+def test_unified_memory(tmp_path: Path) -> None:
+    """Migrations by direction and cause, faults by access; a CPU's faults are on no device."""
+    counter = {"kind": "UNIFIED_MEMORY_COUNTER", "start": 10, "end": 20, "address": 4096, "process_id": 12}
+    tables = ingest(
+        tmp_path,
+        counter | {"counter_kind": 1, "value": 65536, "src_id": 0xFFFFFFFF, "dst_id": 1, "flags_": 3},
+        counter | {"counter_kind": 2, "value": 4096, "src_id": 1, "dst_id": 0xFFFFFFFF, "flags_": 1},
+        counter | {"counter_kind": 3, "value": 93824992, "src_id": 0xFFFFFFFF, "dst_id": 0, "flags_": 2, "end": 0},
+        counter | {"counter_kind": 4, "value": 7, "src_id": 1, "dst_id": 0, "flags_": 1},
+        counter | {"counter_kind": 7, "value": 1, "src_id": 1, "dst_id": 0, "flags_": 0},
+    )
+    columns = ("op", "name", "device_index", "size_bytes", "copy_kind", "address", "end_ns", "process_id")
+    assert tables["gpu_ops"].sort("event_index").select(columns).rows() == [
+        ("migration", "prefetch", 1, 65536, "htod", 4096, 20, 12),
+        ("migration", "user", 1, 4096, "dtoh", 4096, 20, 12),
+        ("page_fault", "write", None, None, None, 4096, None, 12),
+        ("page_fault", "read", 1, None, None, 4096, 20, 12),
+        (None, "remote_map", 1, None, None, 4096, 20, 12),
+    ]
