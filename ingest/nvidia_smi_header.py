@@ -11,7 +11,7 @@ from itertools import pairwise
 from ingest.csvrows import split_line
 from ingest.gpu_series import QUERY, Unit, unit_named
 
-_FIELD = re.compile(r"([a-z][a-z0-9_.]*)(?:\s*(\[[^\]]{1,12}\]))?", re.ASCII)
+_FIELD = re.compile(r"([a-z][a-z0-9_.]{0,99})(?:\s*(\[[^\]]{1,12}\]))?", re.ASCII)
 _OURS = re.compile(
     r"(memory|utilization|power|temperature|clocks|fan|pcie|ecc|enforced|encoder|inforom|retired_pages|remapped_rows|"
     r"clocks_throttle_reasons|clocks_event_reasons|protected_memory|mig|compute_mode)\.[a-z0-9_.]+",

@@ -65,9 +65,11 @@ def _zone_ns(zone: str | None) -> int | None:
 
 def parse_time(text: str) -> tuple[int, bool] | None:
     """`(ns since 1970, whether that is UTC)` of a date with a time, or of a Unix time in s, ms, us or ns; else None."""
-    if len(text) > _LONGEST:
-        return None
-    text = text.strip()
+    return _parse(text.strip()) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> tuple[int, bool] | None:
     if match := _EPOCH.fullmatch(text):
         whole, fraction = match["whole"], match["f"]
         power = 9 if len(whole) <= 10 else (6 if len(whole) <= 13 else (3 if len(whole) <= 16 else 0))
