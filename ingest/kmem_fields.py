@@ -112,8 +112,8 @@ def kmem_event(name: str, fields_text: str) -> KmemEvent | None:
 
     None when it is none of KMEM_CALLS. Never raises: see `KmemEvent.damage`.
     """
-    match = _VARYING.search(fields_text)
-    if match is None or len(fields_text) > _MAX_KNOWN_CHARACTERS:
+    match = _VARYING.search(fields_text) if len(fields_text) <= _MAX_KNOWN_CHARACTERS else None
+    if match is None:
         return _parse(name, fields_text)
     address = int(match[1], 16) if match[1] else int(match[2], 16) * PAGE_BYTES
     key = (name, not address, fields_text[: match.start()], fields_text[match.end() :])

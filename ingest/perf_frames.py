@@ -20,9 +20,9 @@ MAX_FRAMES = 500_000
 MAX_CALL_PATHS = 500_000
 
 _COMMON = re.compile(r"\s*([0-9a-fA-F]{1,16}) (\S.*\S|\S) \(([^()]+)\)", re.ASCII)
-_ADDRESS = re.compile(r"\s*([0-9a-fA-F]{1,16})(?:\s+(\S.*?))?\s*", re.ASCII)
+_ADDRESS = re.compile(r"([0-9a-fA-F]{1,16})(?:\s+(\S.*))?", re.ASCII)
 _OFFSET = re.compile(r"\+0x[0-9a-fA-F]{1,16}$", re.ASCII)
-_PLACE = re.compile(r"  (?!\s)(.*?)(?::(\d{1,10}))?( \(inlined\))?\s*", re.ASCII)
+_PLACE = re.compile(r"  (?!\s)(.*?)(?::(\d{1,10}))?( \(inlined\))?", re.ASCII)
 # Instruction bytes, branches, registers and BPF output that `-F` adds below the stack.
 _BELOW = re.compile(r" insn:| *0x[0-9a-f]+[(/]| +\w+:0x[0-9a-f]| *BPF \w+:| *ABI:\d", re.ASCII)
 _UNKNOWN = "[unknown]"
@@ -39,7 +39,7 @@ def parse_frame(line: str) -> Frame | None:
     match = _COMMON.fullmatch(line)
     if match is not None:
         symbol, module = match[2], match[3]
-    elif match := _ADDRESS.fullmatch(line):
+    elif match := _ADDRESS.fullmatch(line.strip()):
         symbol, module = _split_module(match[2] or "")
     else:
         return None
@@ -68,7 +68,7 @@ def _split_module(text: str) -> tuple[str, str]:
 
 def is_frame(line: str) -> bool:
     """Whether a line begins as a frame does: blanks and an address."""
-    return line[:1] in (" ", "\t") and _ADDRESS.fullmatch(line) is not None
+    return line[:1] in (" ", "\t") and _ADDRESS.fullmatch(line.strip()) is not None
 
 
 class PerfStacks:
@@ -130,7 +130,9 @@ class PerfStacks:
         while place < len(lines):
             line = lines[place]
             following = lines[place + 1] if place + 1 < len(lines) else ""
-            source = _PLACE.fullmatch(following) if following.startswith("  ") and not is_frame(following) else None
+            source = (
+                _PLACE.fullmatch(following.rstrip()) if following.startswith("  ") and not is_frame(following) else None
+            )
             place += 1 if source is None else 2
             if len(frames) >= MAX_DEPTH:
                 self._lost("deep_stacks", f"frames beyond {MAX_DEPTH}, first at line {number + place - 1}")

@@ -24,9 +24,9 @@ _CLOCKS: dict[str, Clock] = {
 }
 _CLOCK_NUMBERS: dict[str, Clock] = {"0": "realtime", "1": "monotonic", "4": "monotonic_raw", "7": "boottime"}
 
-_FACT = re.compile(r"# ([a-z ]+?)\s*: ?(.*)")
+_FACT = re.compile(r"# ([a-z][a-z ]{0,40}?)\s{0,20}: ?(.*)")
 _CLOCK_OPTION = re.compile(r"\s(?:-k\s*|--clockid[= ])(?:CLOCK_)?(\w+)\s", re.IGNORECASE)
-_CLOCK_ATTRIBUTE = re.compile(r"\buse_clockid = 1, .*?\bclockid = (\d+)|\bclockid = (\d+),.*?\buse_clockid = 1\b")
+_CLOCK_ATTRIBUTE = re.compile(r"\bclockid = (\d{1,4})\b")
 _EVENT_NAME = re.compile(r"name = ([^,]+)")
 _REFERENCE = re.compile(r"# reference time: .*= (\d{1,10})\.(\d{6}) \(TOD\) = (\d{1,10})\.(\d{9}) \((\w+)\)")
 
@@ -65,8 +65,9 @@ class PerfHeader:
         elif name == "event":
             if match := _EVENT_NAME.search(text):
                 self._events.append(match[1].strip())
-            if match := _CLOCK_ATTRIBUTE.search(text):
-                self._clock(_CLOCK_NUMBERS.get(match[1] or match[2]))
+            if "use_clockid = 1" in text:  # perf prints no attribute that is 0, which is the realtime clock
+                match = _CLOCK_ATTRIBUTE.search(text)
+                self._clock(_CLOCK_NUMBERS.get(match[1] if match else "0"))
 
     def _clock(self, clock: Clock | None) -> None:
         if clock is not None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_COMM = r"(\S.*?)\s+"
-_TASK = r"(-?\d{1,10})(?:/(-?\d{1,10}))?\s+"
-_CPU = r"(?:\[(\d{1,9})\]\s+)?"
-_MISC = r"(?:[KUHGgMEFSp]{1,6}\s+)?(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+)?"
+# Bounded everywhere: a hostile line must not cost the square of its length.
+_COMM = r"(\S.{0,63}?)\s{1,64}"
+_TASK = r"(-?\d{1,10})(?:/(-?\d{1,10}))?\s{1,64}"
+_CPU = r"(?:\[(\d{1,9})\]\s{1,64})?"
+_MISC = r"(?:[KUHGgMEFSp]{1,6}\s{1,8})?(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}\s{1,8})?"
 _TIME = r"(\d{1,12})\.(\d{6}|\d{9}):\s*"
-_PERIOD = r"(?:(\d{1,20})\s+)?"
+_PERIOD = r"(?:(\d{1,20})\s{1,64})?"
 _EVENT = r"((?:raw )?\S+?):(?:\s+(.*))?"
 _NO = "()"
 
@@ -46,7 +47,7 @@ class EventFacts(NamedTuple):
 
 
 match_block = re.compile(
-    r"([^\n]*?)(\d{1,10})\.(\d{6}(?:\d{3})?): +(?:(\d{1,18}) +)?([^ \n]+):(?: +([^\n]*))?(?:\n|$)", re.ASCII
+    r"([^\n]{0,160}?)(\d{1,10})\.(\d{6}(?:\d{3})?): +(?:(\d{1,18}) +)?([^ \n]+):(?: +([^\n]*))?(?:\n|$)", re.ASCII
 ).match
 """Matches the usual form at the head of a block, for speed: what is left of the time, seconds, fraction, period, event,
 fields. To be checked with `match_timed`: a comm may hold what looks like a time."""

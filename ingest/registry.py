@@ -75,6 +75,7 @@ _MODULES = (
     "ncu_report",
     "cupti_text",
     "cupti_table",
+    "collapsed",
 )
 
 

@@ -71,6 +71,16 @@ def capture_folders(out: Path) -> list[Path]:
     return found
 
 
+def capture_folder(out: Path, name: str | None) -> Path:
+    """The folder of one analysed capture under `out`. Raises BadInput when none or several can be meant."""
+    found = [folder for folder in capture_folders(out) if name in (None, folder.name)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(folder.name for folder in capture_folders(out)[:20])
+    what = "several captures in here" if found else f"no capture {name!r} in here"
+    raise BadInput(what, where=str(out), todo=f"choose one with --capture: {known}")
+
+
 def _profiles(tables: CaptureTables, graph: Graph) -> Iterator[Profile]:
     for stacks in read_stacks(tables, graph):
         yield Profile(_name(graph, stacks), "none" if graph == "churn_count" else "bytes", stacks.samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -380,6 +381,33 @@ def test_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "x" + " " * 900_000 + "y",
+        "\t 10 a" + " " * 900_000 + "b",
+        "  a" + " " * 900_000 + "b",
+        "x " * 450_000,
+        "1.000000: " * 90_000,
+        "x 1 1.000001: kmem:kfree: " + "page=" * 180_000,
+        "x 1 1.000001: kmem:kfree: " + "ptr=0 " * 150_000,
+        "# event : name = a, " + "clockid = 1, " * 70_000,
+        "# " + "a " * 450_000,
+        "\t 10 " + "a (" * 300_000,
+        "\t 10 " + "a) " * 300_000 + ")",
+        "PERF_RECORD_" * 80_000,
+        "lost 1 " * 130_000,
+    ],
+    ids=lambda line: line[:12],
+)
+def test_hostile_lines_take_no_time(line: str, tmp_path: Path) -> None:
+    head = f"x 1 1.000001: cycles: \n{FRAME}"
+    began = time.process_time()
+    tables = read_text(f"{head}{line}\n{head}x 1 1.000002: cycles: \n{line}\n\n{head}", tmp_path, IMPORTER)
+    assert tables["stack_samples"].height >= 4
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Xorg-1264  [002] ...1 18154.755581: kmalloc: call_site=ffffffff8141abe8 ptr=ffff8800734f4cc0\n",
@@ -389,6 +417,8 @@ def test_bounds(tmp_path: Path) -> None:
         "main;f;g 12\nmain;f 3\n",
         "2439899861183 1 1 cuMemAlloc_v2 0x7f 512 0\n",
         "time 5 ratio:\n",
+        "class A 3:\n    def f (x)\n",
+        "allocated 5 bytes:\n    add something (here)\n",
         "",
     ],
 )
