@@ -44,6 +44,7 @@ _MODULES = (
     "nsys_sqlite",
     "nsys_folder",
     "nsys_report",
+    "nsys_csv",
     "cupti",
     "bpftrace_cuda",
     "perf_script",
