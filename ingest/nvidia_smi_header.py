@@ -18,7 +18,8 @@ _OURS = re.compile(
     re.ASCII,
 )
 _APPS = frozenset(name for name in QUERY if "." not in name and name not in ("pstate", "time"))
-_BARE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}|-?\d+(?:\.\d+)? (?:MiB|%|W|MHz)", re.ASCII)
+_TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}", re.ASCII)
+_UNITS = re.compile(r"-?\d{1,20}(?:\.\d{1,6})? (?:MiB|%|W|MHz)", re.ASCII)
 _HALVES = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"\d+(?:\s*[%A-Za-z/]+)?", re.ASCII)
 _TIME_HALVES = re.compile(r".*T\d\d:\d\d:\d\d", re.ASCII), re.compile(r"\d{1,9}(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
@@ -40,9 +41,11 @@ def header_fields(line: str) -> tuple[str, list[tuple[str, Unit | None]]] | None
 
 
 def is_bare_row(line: str) -> bool:
-    """Whether the line is a row as only such a query prints it, header or not."""
+    """Whether the line is a row as only such a query prints it: its own sort of time, or two cells with units."""
     cells = [cell.strip() for cell in line.split(",")]
-    return len(cells) > 1 and sum(_BARE.fullmatch(cell) is not None for cell in cells) >= 2
+    if len(cells) < 2:
+        return False
+    return _TIME.fullmatch(cells[0]) is not None or sum(_UNITS.fullmatch(cell) is not None for cell in cells) >= 2
 
 
 def row_cells(line: str, delimiter: str, width: int) -> list[str]:

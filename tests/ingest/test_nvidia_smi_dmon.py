@@ -225,6 +225,13 @@ def test_time_of_day_runs_past_midnight(tmp_path: Path) -> None:
     assert data_loss(tables) == {"damaged_times": 1}
 
 
+def test_a_date_alone_places_nothing(tmp_path: Path) -> None:
+    text = "#Date        gpu    pwr\n#YYYYMMDD    Idx      W\n 20261130      0     10\n"
+    tables = read_text(text, tmp_path, IMPORTER)
+    assert [row[:3] for row in rows_of(tables, "metrics", COLUMNS)] == [("gpu_power_watts", None, 10)]
+    assert counts_of(tables)["samples_without_time", "info"] == 1
+
+
 def test_columns_may_change_within_a_file(tmp_path: Path) -> None:
     text = OLD + "# gpu    sm   pwr\n# Idx     %     W\n    0    50   200\n" + OLD
     tables = read_text(text, tmp_path, IMPORTER)

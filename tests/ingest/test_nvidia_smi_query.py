@@ -212,9 +212,17 @@ def test_other_fields(tmp_path: Path) -> None:
     assert counts_of(tables)["text_columns", "info"] == 2
 
 
-def test_rows_without_header_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", [ROW, "2024/05/01 12:00:00.123, 1, 1234, 70.12, 12\n", "0, 1234 MiB, 12 %\n"])
+def test_rows_without_header_are_refused(row: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="without noheader"):
-        read_text(ROW * 3, tmp_path, IMPORTER)
+        read_text(row * 3, tmp_path, IMPORTER)
+
+
+def test_a_clock_set_back_is_counted(tmp_path: Path) -> None:
+    earlier = ROW.replace("12:00:00", "11:00:00")
+    tables = read_text(HEADER + ROW + earlier + ROW, tmp_path, IMPORTER)
+    assert [row[1] for row in rows_of(tables, "metrics", COLUMNS)][::3] == [T, T - 3600 * 10**9, T]
+    assert counts_of(tables)["times_go_back", "info"] == 1
 
 
 def test_columns_may_change_within_a_file(tmp_path: Path) -> None:
