@@ -34,6 +34,7 @@ MAX_HEADER_BYTES = 32 << 20
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*(.)', re.DOTALL)
 _EVENT_BOUNDARY = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp|sf|tdur)"\s*:')
+_TRAILING_COMMA = re.compile(rb",(\s*[}\]])")
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,40}\.\d{1,40})')
 """Times since 1970 in µs with a fraction: kept as text, since a double would round them."""
 _SEARCH_BYTES = 8192
@@ -62,21 +63,31 @@ class EventStream:
                 raise BadInput(error.strerror or str(error), where=str(self._path), todo=todo) from error
 
     def _chunks(self, stream: io.BufferedReader) -> Iterator[bytes]:
-        """Pieces of UTF-8 text, without byte order mark."""
+        """Pieces of UTF-8 text, without byte order mark; of one size, so that packing changes no block."""
         decoder: codecs.IncrementalDecoder | None = None
         is_first = True
+        for data in self._pieces_of(stream):
+            if is_first:
+                is_first = False
+                codec, skip = encoding_of(data)
+                data = data[skip:]
+                if codec != "utf-8":
+                    decoder = codecs.getincrementaldecoder(codec)("replace")
+                    self._sink.count("other_encoding", detail=f"read as {codec}")
+            yield data if decoder is None else decoder.decode(data).encode()
+
+    def _pieces_of(self, stream: io.BufferedReader) -> Iterator[bytes]:
+        piece = b""
         try:
-            while data := stream.read1(PIECE_BYTES):
-                if is_first:
-                    is_first = False
-                    codec, skip = encoding_of(data)
-                    data = data[skip:]
-                    if codec != "utf-8":
-                        decoder = codecs.getincrementaldecoder(codec)("replace")
-                        self._sink.count("other_encoding", detail=f"read as {codec}")
-                yield data if decoder is None else decoder.decode(data).encode()
+            while data := stream.read1(PIECE_BYTES - len(piece)):
+                piece = piece + data if piece else data
+                if len(piece) == PIECE_BYTES:
+                    yield piece
+                    piece = b""
         except DAMAGED_STREAM as error:
             self._sink.count("truncated_stream", severity="data_loss", detail=str(error))
+        if piece:
+            yield piece
 
     def _read_header(self, pieces: Iterator[bytes]) -> bytes:
         """Read up to the first event; what of it was read already is returned."""
@@ -100,7 +111,7 @@ class EventStream:
         """Keys of an object's text; those of Kineto that are numbers also out of damaged text."""
         for is_mended in (False, True):
             with suppress(orjson.JSONDecodeError):
-                found = orjson.loads(mended(text) if is_mended else text)
+                found = orjson.loads(_TRAILING_COMMA.sub(rb"\1", mended(text)) if is_mended else text)
                 if isinstance(found, dict):
                     found.pop("", None)
                     return found
