@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.daytime import DayTimes
 from ingest.gpu_samples import GpuSamples, labels_json
 from ingest.gpu_series import DMON, Unit, unit_named
 from ingest.numbers import NumberReader
@@ -61,7 +62,8 @@ class _Series:
 class _Reader:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._samples, self._clock, self._numbers = GpuSamples(sink), WallClock(sink), NumberReader(sink)
+        self._samples, self._numbers = GpuSamples(sink), NumberReader(sink)
+        self._clock, self._of_day = WallClock(sink), DayTimes(sink)
         self._names: list[str] = []
         self._at: dict[str, int] = {}
         self._series: list[_Series] = []
@@ -174,7 +176,7 @@ class _Reader:
         if day is not None:
             ts_ns = self._clock.time_ns(f"{fields[day]} {fields[time]}", number)
         else:
-            ts_ns = self._clock.of_day_ns(fields[time], number)
+            ts_ns = self._of_day.ns(fields[time])
         return ts_ns, ts_ns is not None
 
     def _damaged(self, name: str, what: str, number: int) -> None:

@@ -1,5 +1,7 @@
 """Times as tools and people write them into text: dates with and without a zone, `date` output, Unix times.
 
+(Times of day without a date: `ingest.daytime`.)
+
 A time without a zone is the recording machine's local time: its nanoseconds are counted as if it were UTC and the
 file's clock stays `unknown`; capture.yaml places it, by an offset or by saying that the machine ran on UTC.
 """
@@ -29,7 +31,6 @@ _CTIME = re.compile(
     re.ASCII,
 )
 _EPOCH = re.compile(r"(?P<whole>\d{9,19})(?:[.,](?P<f>\d{1,9}))?", re.ASCII)
-_OF_DAY = re.compile(_CLOCK, re.ASCII)
 _UTC = frozenset(("Z", "UTC", "GMT"))
 
 
@@ -105,8 +106,6 @@ class WallClock:
         self._sink = sink
         self._is_utc: bool | None = None
         self._of_that_sort = 0
-        self._of_day_ns: int | None = None
-        self._days = 0
         self._latest_ns: int | None = None
 
     def time_ns(self, text: str, line: int, *, is_utc: bool = False) -> int | None:
@@ -130,19 +129,6 @@ class WallClock:
             self._sink.count("times_go_back", detail=f"a clock change, or files joined; first at line {line}")
         self._latest_ns = ns
         return ns
-
-    def of_day_ns(self, text: str, line: int) -> int | None:
-        """A time of day without its date, as ns since the midnight before the file's first one."""
-        match = _OF_DAY.fullmatch(text.strip())
-        value = _clock_ns(match) if match else None
-        if value is None:
-            self._damaged(f"{text.strip()[:40]!r}, first at line {line}")
-            return None
-        if self._of_day_ns is not None and value < self._of_day_ns - DAY_NS // 2:
-            self._days += 1
-        self._of_day_ns = value
-        self._sink.count("times_without_date", detail="counted from the first day's midnight")
-        return self.known_ns(self._days * DAY_NS + value, line, is_utc=False)
 
     def settle(self) -> None:
         """After the last row: the file's clock is realtime when its times said so, else unknown."""

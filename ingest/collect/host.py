@@ -87,6 +87,9 @@ class HostSampler:
             "clocks": read_clock_pair(),
         }
         self._write(HEADER + json.dumps(header) + "\n")
+        if self.failure is not None:
+            self._file.close()
+            raise OutputError(self.failure, where=str(self.path), todo="choose another disk")
         self._thread = threading.Thread(target=self._sample_all, name="leakpath-host", daemon=True)
         self._thread.start()
         return self
@@ -95,10 +98,7 @@ class HostSampler:
         self.stop()
         self._thread.join()
         footer = {"samples": self.samples, "notes": self.notes, "clocks": read_clock_pair()}
-        if self.failure is None:
-            self._write(f"# end {json.dumps(footer)}\n")
-            if self._packer is not None:
-                self._file.write(self._packer.flush())
+        self._write(f"# end {json.dumps(footer)}\n", is_last=True)
         self._file.close()
 
     def watch(self, pid: int) -> None:
@@ -122,10 +122,8 @@ class HostSampler:
             processes = self._processes()
             if self._pids and not processes:
                 break
-            try:
-                self._write("".join(self._sample(processes)))
-            except OSError as error:  # a full disk ends the series, not the program
-                self.failure = error.strerror or str(error)
+            self._write("".join(self._sample(processes)))
+            if self.failure is not None:
                 break
             self.samples += 1
             due = max(due + self.period_s, time.monotonic())  # after a stall: go on, don't catch up
@@ -213,11 +211,16 @@ class HostSampler:
         if text not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(text)
 
-    def _write(self, text: str) -> None:
-        """Write and flush: what a killed recorder loses at most is the sample it was writing."""
+    def _write(self, text: str, *, is_last: bool = False) -> None:
+        """Write and flush, unless that failed before: a full disk ends the series, not the program."""
+        if self.failure is not None:
+            return
         data = text.encode("utf-8", "replace")
         if self._packer is not None:
-            data = self._packer.compress(data) + self._packer.flush(zlib.Z_SYNC_FLUSH)
+            data = self._packer.compress(data) + self._packer.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
         left = memoryview(data)
-        while left:
-            left = left[self._file.write(left) :]
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            self.failure = error.strerror or str(error)

@@ -222,7 +222,7 @@ def test_time_of_day_runs_past_midnight(tmp_path: Path) -> None:
     midnight = 86_400 * 10**9
     assert [row[1] for row in rows_of(tables, "metrics", COLUMNS)] == [midnight - 10**9, midnight, midnight + 10**9]
     assert counts_of(tables)["times_without_date", "info"] == 3
-    assert data_loss(tables) == {"damaged_times": 1}
+    assert data_loss(tables) == {"damaged_values": 1}
 
 
 def test_a_date_alone_places_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import signal
@@ -14,6 +15,8 @@ import pytest
 
 from ingest.collect.host import HostSampler
 from ingest.collect.host_cgroup import find_cgroup
+from ingest.collect.summary import of_host
+from ingest.errors import OutputError
 from ingest.host_samples import IMPORTER
 from tests.ingest.support import counts_of, ingest_file, read_into
 from tests.ingest.text_damage import rows_of
@@ -186,3 +189,34 @@ def test_costly_files_are_read_less_often(tmp_path: Path, monkeypatch: pytest.Mo
     text = gzip.decompress((tmp_path / "h.txt.gz").read_bytes()).decode()
     assert 1 <= text.count("/smaps_rollup\n") <= 3 < text.count("/status\n")
     assert "smaps_rollup takes long to read: sampled less often" in sampler.notes
+
+
+class FullDisk:
+    """Takes so many bytes, then none; `bytes` is what it took."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.bytes, self.closed = room, b"", False
+
+    def write(self, data: memoryview) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = bytes(data[: self.room])
+        self.room -= len(taken)
+        self.bytes += taken
+        return len(taken)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_full_disk_ends_the_series_not_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, plain = FullDisk(60_000), Path.open
+    monkeypatch.setattr(Path, "open", lambda self, *how, **more: disk if how == ("xb",) else plain(self, *how, **more))
+    with HostSampler(tmp_path / "h.txt", 0.01, cgroup="none") as sampler:
+        sampler.wait(20)
+    assert sampler.failure == "No space left on device" and disk.closed
+    assert sampler.samples >= 1 and len(disk.bytes) == 60_000
+    assert next(of_host(sampler)).endswith("sampling ended early: No space left on device")
+    disk = FullDisk(10)
+    with pytest.raises(OutputError, match="No space left on device"), HostSampler(tmp_path / "g.txt", 1, cgroup="none"):
+        pass
