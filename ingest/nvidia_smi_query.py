@@ -35,7 +35,7 @@ _LABELS = {
 _NAMES = ("name", "gpu_name")
 
 _NO_HEADER = "a query without its header: which column is memory.used and which memory.total can't be known"
-_NO_HEADER_TODO = "put the fields of --query-gpu into a first line, or record without noheader"
+_NO_HEADER_ADVICE = "put the fields of --query-gpu into a first line, or record without noheader"
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -79,7 +79,7 @@ class _Reader:
                 self._set_header(*found, number)
             elif not self._fields:
                 if is_bare_row(line):
-                    raise BadInput(_NO_HEADER, where=str(self._path), todo=_NO_HEADER_TODO)
+                    raise BadInput(_NO_HEADER, where=str(self._path), todo=_NO_HEADER_ADVICE)
                 self._sink.count("lines_before_header", detail=f"first at line {number}")
             else:
                 self._row(line, number, lines.is_cut)
