@@ -142,6 +142,21 @@ def test_counts_that_agree_kernel_by_kernel(tmp_path: Path) -> None:
     )
 
 
+def test_a_long_window_of_a_trace_that_repeats(tmp_path: Path) -> None:
+    """Each kernel runs hundreds of times and the first 40 launches fit in many places, all of them in one."""
+    order = "abc" * 300 + "acb" + "abc" * 300
+    begin = 900 - 60
+    profile = order[begin : begin + 130]
+    assert sum(order.startswith(profile[:40], n) for n in range(len(order))) > 500
+    database = linked(
+        tmp_path,
+        kernel_metrics=[{"file_id": 3, "launch_index": n, "name": k, "metric": "m"} for n, k in enumerate(profile)],
+        gpu_ops=[{"op": "kernel", "name": k, "start_ns": n + 1, "event_index": n} for n, k in enumerate(order)],
+    )
+    rows = result(database, "kernel_links_made", ("launch_index", "gpu_op_event_index", "link_method"))
+    assert rows == [(n, begin + n, "sequence") for n in range(len(profile))]
+
+
 def test_launches_without_a_link_are_counted(tmp_path: Path) -> None:
     database = tables(
         tmp_path,

@@ -67,19 +67,34 @@ LEFT JOIN (
     SELECT profile_id, trace_id, kernel, count(*) AS runs FROM _traced GROUP BY profile_id, trace_id, kernel
 ) AS t USING (profile_id, trace_id, kernel);
 
--- Where the profile may lie in the trace: tried at each run of the kernel that is rarest there, when that is not too often.
-CREATE TEMP TABLE _offsets AS
+-- Where the profile may lie in the trace: at each run of the kernel that is rarest there, if not too often, and of those
+-- where the first 32 launches fit, if not too many.
+CREATE TEMP TABLE _likely AS
 WITH rarest AS (
     SELECT * FROM _counts QUALIFY row_number() OVER (PARTITION BY profile_id, trace_id ORDER BY runs, kernel) = 1
-), tried AS (
-    SELECT r.profile_id, r.trace_id, t.place - r.first_place AS distance
-    FROM rarest AS r JOIN _traced AS t USING (profile_id, trace_id, kernel)
-    WHERE r.runs <= 1000 AND t.place >= r.first_place
+), tried AS MATERIALIZED (
+    SELECT p.profile_id, p.trace_id, t.place - r.first_place AS distance, p.kernel, p.place + t.place - r.first_place AS place
+    FROM rarest AS r
+    JOIN _traced AS t USING (profile_id, trace_id, kernel)
+    JOIN _profiled AS p ON p.profile_id = r.profile_id AND p.trace_id = r.trace_id AND p.place <= 32
+    WHERE r.runs <= 100000 AND t.place >= r.first_place
 )
 SELECT d.profile_id, d.trace_id, d.distance
 FROM tried AS d
-JOIN _profiled AS p USING (profile_id, trace_id)
-JOIN _traced AS t ON t.profile_id = d.profile_id AND t.trace_id = d.trace_id AND t.place = p.place + d.distance AND t.kernel = p.kernel
+JOIN _traced AS t USING (profile_id, trace_id, kernel, place)
+JOIN _pairs AS a ON a.profile_id = d.profile_id AND a.trace_id = d.trace_id
+GROUP BY d.profile_id, d.trace_id, d.distance, a.launch_count
+HAVING count(*) = least(a.launch_count, 32)
+QUALIFY count(*) OVER (PARTITION BY d.profile_id, d.trace_id) <= 1000;
+
+CREATE TEMP TABLE _offsets AS
+WITH tried AS MATERIALIZED (
+    SELECT l.profile_id, l.trace_id, l.distance, p.kernel, p.place + l.distance AS place
+    FROM _likely AS l JOIN _profiled AS p USING (profile_id, trace_id)
+)
+SELECT d.profile_id, d.trace_id, d.distance
+FROM tried AS d
+JOIN _traced AS t USING (profile_id, trace_id, kernel, place)
 JOIN _pairs AS a ON a.profile_id = d.profile_id AND a.trace_id = d.trace_id
 GROUP BY d.profile_id, d.trace_id, d.distance, a.launch_count
 HAVING count(*) = a.launch_count;
