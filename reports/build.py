@@ -10,14 +10,14 @@ from pathlib import Path
 
 from ingest.errors import BadInput
 from ingest.writer import write_atomic
-from reports.callstacks import GRAPHS, TITLES, Graph, Stacks, read_stacks
+from reports.callstacks import TITLES, Graph, Stacks, graphs_of, read_stacks
 from reports.findings_file import write_findings
 from reports.models.report import read_report
 from reports.models.timeline import LEVEL_LABELS
 from reports.models.verdict import Verdict
 from reports.render import render_html
 from reports.source import CaptureTables
-from reports.speedscope import Profile, write_speedscope
+from reports.speedscope import Profile, Unit, write_speedscope
 from reports.text import place_text
 
 
@@ -41,14 +41,14 @@ def build_report(capture_dir: Path, *, title: str | None = None) -> ReportFiles:
     with CaptureTables(capture_dir) as tables:
         report = read_report(tables, title=title)
         html, findings = capture_dir / "report.html", capture_dir / "findings.json"
-        flamegraphs = []
-        for graph in GRAPHS:
+        flamegraphs, graphs = [], graphs_of(tables)
+        for graph in graphs:
             path = capture_dir / "flamegraphs" / f"{graph}.speedscope.json"
             name = f"{TITLES[graph]}, {report.capture}"
             write_atomic(path, write_speedscope(name, _profiles(tables, graph), f"leakpath {version}"))
             flamegraphs.append(path)
         write_atomic(findings, write_findings(tables, report.verdict, version))
-        write_atomic(html, render_html(report, version))
+        write_atomic(html, render_html(report, version, graphs))
     return ReportFiles(html, findings, tuple(flamegraphs), report.verdict)
 
 
@@ -83,7 +83,8 @@ def capture_folder(out: Path, name: str | None) -> Path:
 
 def _profiles(tables: CaptureTables, graph: Graph) -> Iterator[Profile]:
     for stacks in read_stacks(tables, graph):
-        yield Profile(_name(graph, stacks), "none" if graph == "churn_count" else "bytes", stacks.samples)
+        unit: Unit = "none" if graph in ("churn_count", "cpu_samples") else "bytes"
+        yield Profile(_name(graph, stacks), unit, stacks.samples)
 
 
 def _name(graph: Graph, stacks: Stacks) -> str:

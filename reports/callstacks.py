@@ -13,7 +13,7 @@ MAX_PATHS = 3000  # call paths of one profile
 MAX_DEPTH = 200  # frames of one call path
 MAX_PROFILES = 24
 
-Graph = Literal["live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count"]
+Graph = Literal["live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count", "cpu_samples"]
 GRAPHS: tuple[Graph, ...] = ("live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count")
 TITLES: dict[Graph, str] = {
     "live_at_end": "Bytes live at the end",
@@ -21,6 +21,7 @@ TITLES: dict[Graph, str] = {
     "suspects": "Bytes kept by suspects",
     "churn_bytes": "Bytes allocated in the window",
     "churn_count": "Allocations in the window",
+    "cpu_samples": "CPU samples",
 }
 
 
@@ -50,6 +51,11 @@ SELECT level, process_id, device_index, call_path_id, sum(weight)::BIGINT AS wei
        count(*) FILTER (WHERE weight IS NULL) AS unknown
 FROM ({select}) GROUP BY ALL
 """
+
+
+def graphs_of(tables: CaptureTables) -> tuple[Graph, ...]:
+    """The flame graphs of a capture: those of memory, and its samples where there are any."""
+    return (*GRAPHS, "cpu_samples") if tables.states["stack_samples"].row_count else GRAPHS
 
 
 def read_stacks(tables: CaptureTables, graph: Graph) -> Iterator[Stacks]:
@@ -89,13 +95,16 @@ def _read_group(tables: CaptureTables, group: Row) -> Stacks:
 
 def _frames(tables: CaptureTables, numbers: set[int]) -> dict[int, StackFrame]:
     rows = tables.rows(
-        "SELECT frame_id, min(left(function, 1000)) AS function, min(right(file, 1000)) AS file, min(line) AS line"
+        "SELECT frame_id, min(left(function, 1000)) AS function, min(right(file, 1000)) AS file, min(line) AS line,"
+        " min(right(module, 1000)) AS module"
         " FROM frames WHERE frame_id IN (SELECT unnest($numbers::BIGINT[])) GROUP BY frame_id",
         {"numbers": sorted(numbers)},
     )
     frames = {number: StackFrame(f"[frame {number}]") for number in numbers} | {-1: StackFrame("[frames cut]")}
     for row in rows:
         function, line = tidy(row["function"], 160), row["line"] or None
+        if function in ("", "[unknown]") and row["module"]:  # a frame without a symbol
+            function = f"[{tidy_middle(row['module'].rsplit('/', 1)[-1], 80)}]"
         where = "/".join(row["file"].split("/")[-2:]) if row["file"] else ""
         place = tidy_middle(where, 80) + (f":{line}" if line else "")
         name = f"{function} ({place})" if where else function

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import text
-from reports.callstacks import GRAPHS, TITLES
+from reports.callstacks import TITLES, Graph
 from reports.chart import draw
 from reports.models.report import Report
 from reports.models.timeline import describe_thinning
@@ -27,8 +28,8 @@ _FILTERS = (
 )
 
 
-def render_html(report: Report, version: str) -> str:
-    """The page: no network, no script; its content security policy admits only its own style sheet."""
+def render_html(report: Report, version: str, graphs: Sequence[Graph]) -> str:
+    """The page with links to `graphs`: no network, no script; its content security policy admits only its own style."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -46,7 +47,7 @@ def render_html(report: Report, version: str) -> str:
     return environment.get_template("report.html.j2").render(
         report=report,
         charts=charts,
-        graphs=[(graph, TITLES[graph]) for graph in GRAPHS],
+        graphs=[(graph, TITLES[graph]) for graph in graphs],
         version=version,
         style=Markup(style),  # our own file, and the only text that is not escaped
         style_digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
