@@ -30,6 +30,7 @@ from ingest.kineto_names import (
     WINDOWS,
 )
 from ingest.kineto_rows import Events, KinetoRows, arguments
+from ingest.kineto_spool import system_memory
 from ingest.kineto_stream import EventStream
 from ingest.kineto_tables import DEVICE
 from ingest.numbers import OLDEST_REALTIME_NS
@@ -203,7 +204,7 @@ class _Reader:
 def read_trace(path: Path, sink: Sink, *, is_kineto: bool) -> None:
     """Read a trace into the tables of its events. Raises BadInput when there is no array of events in it."""
     stream, reader = EventStream(path, sink), _Reader(sink, is_kineto=is_kineto)
-    with paused_gc():
+    with paused_gc(), system_memory():
         for events in stream:
             reader.add(events)
         reader.finish(stream.header, stream.trailer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.bounds import MAX_TIME_NS
 from ingest.kineto_columns import NO_TIME, Columns, Int64s, pick
 from ingest.kineto_names import STEP
-from ingest.kineto_spans import NO_PATH, Int32s, Paths, Spans
+from ingest.kineto_paths import NO_PATH, Paths
+from ingest.kineto_spans import Int32s, Lookup, Spans
 from ingest.kineto_spool import Spool
 from ingest.kineto_tables import DEVICE, NUMBERS, OTHERS, STREAM, KinetoTables, Made, arrow_times
 from ingest.kineto_threads import Threads
@@ -22,6 +23,7 @@ from ingest.sink import Sink
 Events = list[dict[str, Any]]
 
 BATCH_ROWS = 4 * 1024
+GROUP_ROWS = 64 * 1024
 TABLES = ("memory_events", "api_calls", "external_correlations", "gpu_ops", "sync_events", "ranges", "overheads")
 
 
@@ -39,13 +41,12 @@ class KinetoRows:
         self._tables = KinetoTables(sink)
         self.threads = Threads(sink, lowest_pid)
         self._paths = Paths(sink)
-        self._spans = Spans(self._paths)
+        self._spans = Spans(self._paths, sink.parts)
         self._spools = {table: Spool(sink.parts) for table in TABLES}
         self._waiting: dict[str, dict[str, list[Any]]] = {}
         self._counts: Counter[str] = Counter()
         self._cpu_threads: set[int] = set()
         self._last_memory_ns, self._memory_is_sorted = NO_TIME, True
-        self.latest_ns = NO_TIME
 
     def take(self, kind: str, events: Events, **constants: str) -> None:
         """Events of a kind: gpu (with `op`), api (with `api`), sync, memory, overhead, python or operator."""
@@ -192,45 +193,50 @@ class KinetoRows:
         """Write all rows, their times moved by `base_ns`."""
         for kind in list(self._waiting):
             self._write(kind)
-        self._spans.close()
+        found = self._find_paths()
         for table, spool in self._spools.items():
             written = 0
-            for rows in self._ordered(table, spool):
+            for rows, paths in self._ordered(table, found.get(table)):
                 columns = {name: rows[name] for name in rows.column_names if name != "thread"}
                 for name in ("ts_ns", "start_ns", "end_ns"):
-                    if name in columns:
-                        columns[name] = self._moved(columns[name], base_ns)
+                    if name in columns and base_ns:
+                        columns[name] = pc.add(columns[name], pa.scalar(base_ns, pa.int64()))
                 if "thread" in rows.column_names:
-                    threads = rows["thread"].to_numpy().astype(np.int32)
-                    columns |= self.threads.columns(threads)
-                    if table == "external_correlations":
-                        columns.pop("thread_id")
-                    elif self._spans.count and table != "overheads":
-                        columns["call_path_id"] = self._call_paths(table, rows, threads)
+                    columns |= self.threads.columns(rows["thread"].to_numpy())
+                if paths is not None:
+                    columns["call_path_id"] = self._paths.call_path_ids(paths.tolist())
+                if table == "external_correlations":
+                    del columns["thread_id"]
+                    columns["external_kind"] = pa.repeat(pa.scalar("unknown"), rows.num_rows)
                 columns["event_index"] = pa.array(np.arange(written, written + rows.num_rows))
-                constants = {"external_kind": "unknown"} if table == "external_correlations" else {}
-                self._sink.write(table, columns, **constants)
+                self._sink.write(table, columns)
                 written += rows.num_rows
+                if written // GROUP_ROWS > (written - rows.num_rows) // GROUP_ROWS:
+                    self._sink.flush(table)
+            self._sink.flush(table)
+            spool.close()
         used = self.threads.processes(self._cpu_threads) - {0}
         self._sink.process_id = used.pop() if len(used) == 1 else None
 
-    def _ordered(self, table: str, spool: Spool) -> Any:
-        if table != "memory_events" or self._memory_is_sorted or not spool.rows:
-            return spool
-        # Threads are written one after the other: a replay needs the order of time.
-        return pa.concat_tables(spool).sort_by("ts_ns").to_batches(BATCH_ROWS)
+    def _find_paths(self) -> dict[str, Int32s]:
+        """Paths of rows, by table: a range's is that of its caller, anything else's that of the innermost call."""
+        if not self._spans.count:
+            return {}
+        times = {"memory_events": "ts_ns", "api_calls": "start_ns", "ranges": "start_ns"}
+        lookups = [Lookup(self._spools[table], time, inside=table != "ranges") for table, time in times.items()]
+        return dict(zip(times, self._spans.paths_of(lookups), strict=True))
 
-    def _call_paths(self, table: str, rows: Any, threads: Int32s) -> pa.Array:
-        """A range's path is that of its caller, anything else's that of the innermost call."""
-        is_range = table == "ranges"
-        times = pc.fill_null(rows["start_ns" if table != "memory_events" else "ts_ns"], NO_TIME).to_numpy(
-            zero_copy_only=False
-        )
-        return self._paths.call_path_ids(self._spans.paths_at(threads, times, inside=not is_range).tolist())
-
-    def _moved(self, times: Any, base_ns: int) -> Any:
-        """Times moved to the base; what then lies beyond all clocks is left to the bounds of the sink."""
-        largest = pc.max(times).as_py()
-        if largest is not None:
-            self.latest_ns = max(self.latest_ns, min(largest + base_ns, MAX_TIME_NS))
-        return pc.add(times, pa.scalar(base_ns, pa.int64())) if base_ns else times
+    def _ordered(self, table: str, paths: Int32s | None) -> Iterator[tuple[pa.Table, Int32s | None]]:
+        """A table's rows, as they are to be written, and their paths."""
+        spool, place = self._spools[table], 0
+        if table == "memory_events" and not self._memory_is_sorted:
+            # Threads are written one after the other: a replay needs the order of time.
+            rows = pa.concat_tables(spool)
+            order = pc.sort_indices(rows, [("ts_ns", "ascending")]).to_numpy()
+            for start in range(0, len(order), BATCH_ROWS):
+                part = order[start : start + BATCH_ROWS]
+                yield rows.take(part), None if paths is None else paths[part]
+            return
+        for rows in spool:
+            yield rows, None if paths is None else paths[place : place + rows.num_rows]
+            place += rows.num_rows

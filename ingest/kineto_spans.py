@@ -1,112 +1,56 @@
 """Which calls enclose a moment on a thread: spans of Python functions and operators, nested by time.
 
-A path is a number; `Paths` knows the frames it stands for. Spans of a thread nest: the innermost one that holds a
-moment is the last one begun before it, or one of those around that one.
+Spans of a thread nest: the innermost one that holds a moment is the last one begun before it, or one of those around
+that one. They wait on disk and are nested window by window, each with those still open from the one before.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ingest.callpaths import Frame
 from ingest.kineto_columns import NO_TIME, Int64s
-from ingest.sink import Sink
+from ingest.kineto_paths import MAX_DEPTH, NO_PATH, Paths
+from ingest.kineto_spool import Spool
 
 Int32s = npt.NDArray[np.int32]
+Columns = list[Any]
+"""Arrays of spans' threads, starts, ends, frames and bases."""
 
-NO_PATH = -1
-MAX_KNOWN_NAMES = 200_000
-MAX_DEPTH = 1000
-"""Frames of a path, and of twice as many spans the innermost that holds a moment is looked for."""
-
-# `file.py(12): function`, as PyTorch names frames; objects differ in their address alone.
-_PYTHON_NAME = re.compile(r"(.+)\((\d{1,9})\): (.+)", re.DOTALL)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+WINDOW_SPANS = 128 * 1024
+"""Spans that are nested at once; a window may hold more when they are not spread over time."""
+SAMPLED = 64
+_COLUMNS = ("thread", "start", "end", "frame", "base")
 
 
-class _Memo(dict[str, int]):
-    """Numbers of texts, made on the first sight of each; forgotten when they are too many."""
+class Lookup(NamedTuple):
+    """Rows to find paths for: those of a spool, by `thread` and a column of times.
 
-    def __init__(self, make: Callable[[str], int]) -> None:
-        super().__init__()
-        self._make = make
+    With `inside` False spans that begin at the moment itself do not count, nor those that end at it.
+    """
 
-    def __missing__(self, text: str) -> int:
-        if len(self) >= MAX_KNOWN_NAMES:
-            self.clear()
-        number = self[text] = self._make(text)
-        return number
-
-
-class Paths:
-    """Interns paths: a path is another one (its caller's) and a frame."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.frames = _Memo(self._frame)
-        """Name of a span → number of the frame it stands for."""
-        self._frames: list[int] = []
-        self._codes: dict[int, int] = {}
-        self._known: dict[int, int] = {}
-        self._parents: list[int] = []
-        self._leaves: list[int] = []
-        self.stacks = _Memo(self._stack)
-        """`Call stack` text → path: frames, innermost first, joined by semicolons."""
-        self._ids: dict[int, int | None] = {NO_PATH: None}
-
-    def _frame(self, name: str) -> int:
-        match = _PYTHON_NAME.fullmatch(name[:4096])
-        frame = Frame(match[3], match[1], int(match[2])) if match else Frame(_ADDRESS.sub("", name[:4096]))
-        number = self._sink.call_paths.frame(frame)
-        code = self._codes.setdefault(number, len(self._frames))
-        if code == len(self._frames):
-            self._frames.append(number)
-        return code
-
-    def below(self, parent: int, frame: int) -> int:
-        """The path `parent` called `frame`."""
-        key = ((parent + 1) << 32) | frame
-        path = self._known.get(key)
-        if path is None:
-            path = self._known[key] = len(self._parents)
-            self._parents.append(parent)
-            self._leaves.append(frame)
-        return path
-
-    def _stack(self, text: str) -> int:
-        path = NO_PATH
-        for name in reversed(text.split(";")[:MAX_DEPTH]):
-            if name:
-                path = self.below(path, self.frames[name])
-        return path
-
-    def call_path_ids(self, paths: Iterable[int]) -> pa.Array:
-        """`call_path_id` of paths, null for NO_PATH."""
-        ids = self._ids
-        return pa.array([ids[path] if path in ids else self._id(path) for path in paths], pa.int64())
-
-    def _id(self, path: int) -> int | None:
-        frames, place = [], path
-        while place != NO_PATH:
-            frames.append(self._frames[self._leaves[place]])
-            place = self._parents[place]
-        self._ids[path] = found = self._sink.call_paths.path(frames[::-1])
-        return found
+    spool: Spool
+    time: str
+    inside: bool
 
 
 class Spans:
-    """Spans of all threads, then, after `close`, the path at a moment."""
+    """Spans of all threads of a file; `paths_of` once all are there."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._paths = paths
-        self._parts: list[tuple[Int32s, Int64s, Int64s, Int32s, Int32s]] = []
-        self.count = 0
+    def __init__(self, paths: Paths, folder: Path) -> None:
+        self._paths, self._spool = paths, Spool(folder)
+        self._sample: list[Int64s] = []
+
+    @property
+    def count(self) -> int:
+        return self._spool.rows
 
     def add(self, threads: Int32s, starts: Int64s, ends: Int64s, frames: Int32s, bases: Int32s | None) -> None:
         """Spans as numbers of threads, times in ns and numbers of frames.
@@ -114,24 +58,62 @@ class Spans:
         `bases` are paths that spans lie below by their own word, NO_PATH where time tells. Of spans that begin and end
         together the first added is the outer one.
         """
-        timed = (starts != NO_TIME) & (ends != NO_TIME) & (ends >= starts)
         known = np.full(len(starts), NO_PATH, np.int32) if bases is None else bases
-        part = (threads, starts, ends, frames, known)
-        if not timed.all():
-            part = (part[0][timed], part[1][timed], part[2][timed], part[3][timed], part[4][timed])
-        self._parts.append(part)
-        self.count += len(part[0])
+        timed = (starts != NO_TIME) & (ends != NO_TIME) & (ends >= starts)
+        columns = [column[timed] for column in (threads, starts, ends, frames, known)]
+        self._sample.append(columns[1][::SAMPLED].copy())
+        self._spool.add(pa.table(columns, names=_COLUMNS))
 
-    def close(self) -> None:
-        """Nest the spans."""
-        empty = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
-        parts = self._parts or [(*empty, empty[0], empty[0])]
-        threads, starts, ends, frames, bases = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self._parts = []
+    def paths_of(self, lookups: list[Lookup]) -> list[Int32s]:
+        """For each lookup the paths of its rows: of the innermost span around each, NO_PATH where there is none."""
+        found = [np.full(lookup.spool.rows, NO_PATH, np.int32) for lookup in lookups]
+        still_open: Columns = []
+        for low, high in self._windows():
+            spans = self._between(low, high, still_open)
+            nest = Nest(self._paths, *spans)
+            for lookup, paths in zip(lookups, found, strict=True):
+                place = 0
+                for rows in lookup.spool:
+                    moments = pc.fill_null(rows[lookup.time], NO_TIME).to_numpy()
+                    here = (moments >= low) & (moments < high)
+                    if here.any():
+                        threads = rows["thread"].to_numpy()
+                        part = paths[place : place + len(moments)]
+                        part[here] = nest.paths_at(threads[here], moments[here], inside=lookup.inside)
+                    place += len(moments)
+            still_open = [column[spans[2] >= high] for column in spans]
+        return found
+
+    def _windows(self) -> Iterator[tuple[int, int]]:
+        count = max(1, round(self.count / WINDOW_SPANS))
+        sample = np.sort(np.concatenate(self._sample or [np.empty(0, np.int64)]))
+        self._sample = []
+        inner = {int(sample[len(sample) * place // count]) for place in range(1, count)} if len(sample) else set()
+        limits = np.iinfo(np.int64)
+        return pairwise([int(limits.min), *sorted(inner), int(limits.max)])
+
+    def _between(self, low: int, high: int, still_open: Columns) -> Columns:
+        """Columns of the spans that begin in a window, after those that are open from before."""
+        parts = [still_open] if still_open else []
+        for rows in self._spool:
+            starts = rows["start"].to_numpy()
+            here = (starts >= low) & (starts < high)
+            if here.any():
+                parts.append([rows[name].to_numpy()[here] for name in _COLUMNS])
+        empty = [np.empty(0, np.int64 if name in ("start", "end") else np.int32) for name in _COLUMNS]
+        return [np.concatenate(column) for column in zip(*(parts or [empty]), strict=True)]
+
+
+class Nest:
+    """Spans nested in one another."""
+
+    def __init__(
+        self, paths: Paths, threads: Int32s, starts: Int64s, ends: Int64s, frames: Int32s, bases: Int32s
+    ) -> None:
+        self._paths = paths
         order = np.lexsort((-ends, starts, threads))
         self._threads, self._starts, self._ends = threads[order], starts[order], ends[order]
-        del threads, starts, ends
-        self._firsts = np.flatnonzero(np.diff(self._threads, prepend=-1)) if len(order) else np.empty(0, np.int64)
+        self._firsts = np.flatnonzero(np.diff(self._threads, prepend=-1))
         self._nest()
         self._name(frames[order], bases[order])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,19 @@ import pyarrow as pa
 from ingest.writer import output_error
 
 
+@contextmanager
+def system_memory() -> Iterator[None]:
+    """Arrow's memory is the system's inside the block: its own allocator keeps what many small tables gave back."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
 class Spool:
-    """Tables of one schema in a nameless file of `folder`: appended, then read once from the start, in order."""
+    """Tables of one schema in a nameless file of `folder`: appended, then read from the start, in order, at will."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -22,11 +34,11 @@ class Spool:
         self.rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Append rows. Raises OutputError when the disk is full."""
+        """Append rows; not after the first reading. Raises OutputError when the disk is full."""
         try:
-            if self._writer is None:
+            if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - lives until it was read
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - lives as long as the spool
                 self._writer = pa.ipc.new_stream(self._file, rows.schema)
             self._writer.write_table(rows)
         except OSError as error:
@@ -34,11 +46,16 @@ class Spool:
         self.rows += rows.num_rows
 
     def __iter__(self) -> Iterator[pa.Table]:
-        if self._writer is None:
+        if self._file is None:
             return
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         self._file.seek(0)
-        with self._file, pa.ipc.open_stream(self._file) as reader:
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
-        self._writer = None
+        for batch in pa.ipc.open_stream(self._file):
+            yield pa.Table.from_batches([batch])
+
+    def close(self) -> None:
+        """Give the disk back."""
+        if self._file is not None:
+            self._file.close()

@@ -59,7 +59,7 @@ class Sink:
         self._pending.setdefault(table, []).append(rows)
         self._pending_rows[table] = self._pending_rows.get(table, 0) + rows.num_rows
         if self._pending_rows[table] >= ROW_GROUP_ROWS:
-            self._flush(table)
+            self.flush(table)
 
     def count(self, name: str, occurrences: int = 1, *, severity: Severity = "info", detail: str | None = None) -> None:
         """Count damage, loss or something left out under a stable snake_case name; the first detail is kept."""
@@ -71,7 +71,10 @@ class Sink:
         """Rows written so far, all tables."""
         return sum(file.rows for file in self._files.values()) + sum(self._pending_rows.values())
 
-    def _flush(self, table: str) -> None:
+    def flush(self, table: str) -> None:
+        """Write what waits of a table: for importers that are done with one, or keep much else in memory."""
+        if not self._pending_rows.get(table):
+            return
         if table not in self._files:
             self._files[table] = ParquetFile(
                 TABLES[table], self.parts / table / f"{self.file_id:05d}.parquet", codec="lz4"
@@ -100,7 +103,7 @@ class Sink:
                 stage="ingest",
             )
         for table in list(self._pending):
-            self._flush(table)
+            self.flush(table)
         for file in self._files.values():
             file.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ingest import kineto_spans
 from ingest.kineto import IMPORTER
 from tests.ingest.kineto_reading import (
     API,
@@ -185,3 +186,12 @@ def test_amd_synchronisations_and_counters(tmp_path: Path) -> None:
         "9.4",
         304,
     )
+
+
+def test_stacks_are_the_same_window_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ingest_file(DATA / "cpu_stacks.json.gz", tmp_path, IMPORTER)
+    monkeypatch.setattr(kineto_spans, "WINDOW_SPANS", 100)
+    monkeypatch.setattr(kineto_spans, "SAMPLED", 1)
+    parts = ingest_file(DATA / "cpu_stacks.json.gz", tmp_path, IMPORTER)
+    assert parts.keys() == whole.keys()
+    assert all(parts[name].equals(whole[name]) for name in whole)

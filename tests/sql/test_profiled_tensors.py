@@ -150,7 +150,7 @@ def test_shared_tensors_name_the_snapshots_process_and_tie_its_clock(tmp_path: P
 
 
 def test_the_trace_tells_a_snapshots_tensor_its_thread_and_range(tmp_path: Path) -> None:
-    """Two threads are in a range at once: time alone could not tell. Operators and ranges of the device nest in none."""
+    """Two threads are in a range at once: time alone could not tell. Operators and the device's ranges nest in none."""
     database = correlated(
         tmp_path,
         memory_events="""
