@@ -1,7 +1,7 @@
 """Comments in which this project's bpftrace scripts say what a file is: its kind, its clock, and clock pairs.
 
 `# bpftrace cuda_mem clock=boottime …` and `# clock_pair position=start realtime=… monotonic=… boottime=…
-monotonic_raw=… width_ns=…`.
+monotonic_raw=… width_ns=…`, and `# lost_stacks=N`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ingest.sink import Sink
 
 _CLOCK = re.compile(r"\bclock=(\w+)")
 _NAMES = {"boot": "boottime", "mono": "monotonic", "raw": "monotonic_raw"}
+_LOST_STACKS = re.compile(r"# lost_stacks=(\d{1,15})", re.ASCII)
 _PAIR = "# clock_pair "
 _FIELD = re.compile(r"\b(\w{1,20})=(\w{1,20})", re.ASCII)
 _READINGS = ("monotonic", "boottime", "monotonic_raw")
@@ -33,6 +34,9 @@ class Comments:
             self._sink.count("cut_last_line", severity="data_loss", detail="a comment without a line end")
         elif line.startswith(_PAIR):
             self._pair(line)
+        elif match := _LOST_STACKS.fullmatch(line.rstrip()):
+            detail = "stacks that bpftrace could not look up when it printed them"
+            self._sink.count("stacks_lost_by_producer", int(match[1]), severity="data_loss", detail=detail)
         elif match := _CLOCK.search(line[:1000]):
             name = _NAMES.get(match[1], match[1])
             if name in get_args(Clock):

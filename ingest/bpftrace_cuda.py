@@ -134,7 +134,7 @@ class _Reader:
             return
         meaning = meaning_of(call)
         # A free does not know its size and the script prints 0 for it.
-        is_unsized = meaning is not None and meaning.action in ("free", "release") and size == 0
+        is_free = call.startswith("cudaFree") or (meaning is not None and meaning.action in ("free", "release"))
         if meaning is None:
             self._sink.count("unknown_calls", detail=f"{call[:80]}, first at line {number}")
             meaning = CallMeaning("other", None)
@@ -144,7 +144,7 @@ class _Reader:
             meaning = CallMeaning("other", None)
         if len(self._pids) < 2:
             self._pids.add(pid)
-        size_bytes = None if is_unsized else size
+        size_bytes = None if is_free and size == 0 else size
         self._row = (
             meaning.action, ts_ns, pid, tid, address, size_bytes, meaning.memory_kind, result, call[:256],
         )  # fmt: skip
@@ -162,11 +162,11 @@ def read(path: Path, sink: Sink) -> None:
 IMPORTER = Importer(
     name="bpftrace_cuda",
     priority=30,
-    title="CUDA driver memory calls with user stacks (bpftrace text)",
+    title="CUDA memory calls with user stacks (bpftrace text)",
     source="ebpf",
     clock="monotonic",
     versions="fields nsecs, pid, tid, call, address, bytes, result; stacks in any mode of ustack",
-    produced_by="a bpftrace script with probes on libcuda's cuMem* functions",
+    produced_by="a bpftrace script with probes on libcuda's cuMem* functions, as `leakpath collect ebpf cuda` makes it",
     recipe="leakpath collect ebpf cuda",
     left_out="offsets within a function",
     reference="https://github.com/bpftrace/bpftrace/blob/master/man/adoc/bpftrace.adoc",

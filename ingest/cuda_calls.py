@@ -1,4 +1,4 @@
-"""What the CUDA driver's memory calls mean, by name.
+"""What the memory calls of the CUDA driver, and of its runtime, mean, by name.
 
 https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html and group__CUDA__VA.html
 """
@@ -23,6 +23,19 @@ _ALLOC_PINNED = ("cuMemHostAlloc", "cuMemAllocHost")
 _ALLOC_ARRAY = ("cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate")
 _FREE_ARRAY = ("cuArrayDestroy", "cuMipmappedArrayDestroy")
 
+# A runtime call ends in a driver call, which is the event: counted as one too it would allocate twice.
+_RUNTIME = {
+    "cudaMalloc": CallMeaning("other", "device"),
+    "cudaMallocAsync": CallMeaning("other", "device"),
+    "cudaMallocFromPoolAsync": CallMeaning("other", "device"),
+    "cudaMallocManaged": CallMeaning("other", "managed"),
+    "cudaMallocHost": CallMeaning("other", "pinned"),
+    "cudaHostAlloc": CallMeaning("other", "pinned"),
+    "cudaFree": CallMeaning("other", None),
+    "cudaFreeAsync": CallMeaning("other", "device"),
+    "cudaFreeHost": CallMeaning("other", "pinned"),
+}
+
 _MEANINGS = {
     **dict.fromkeys(_ALLOC_DEVICE, CallMeaning("alloc", "device")),
     "cuMemAllocManaged": CallMeaning("alloc", "managed"),
@@ -36,9 +49,10 @@ _MEANINGS = {
     "cuMemRelease": CallMeaning("release", "device"),
     "cuMemMap": CallMeaning("map", "device"),
     "cuMemUnmap": CallMeaning("unmap", "device"),
+    **_RUNTIME,
 }
 
 
 def meaning_of(call: str) -> CallMeaning | None:
-    """Meaning of a driver call, versioned (`_v2`) and per-thread-stream (`_ptsz`) variants alike; None if unknown."""
+    """Meaning of a call, versioned (`_v2`) and per-thread-stream (`_ptsz`) variants alike; None if unknown."""
     return _MEANINGS.get(_VARIANT.sub("", call))

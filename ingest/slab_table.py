@@ -1,7 +1,7 @@
 """Kernel slab allocations as a table of text, `Time(ns) CPU Cache Op Addr Bytes`, printed by a bpftrace script.
 
 The header line names the columns: time, cache, operation and address are needed, CPU, PID, TID and Bytes may be
-missing. `ingest/collect/kernel_slab.bt` is such a script; times are bpftrace's `nsecs` (CLOCK_MONOTONIC) unless a
+missing. `ingest/collect/bpf/kernel_slab.bt` is such a script; times are bpftrace's `nsecs` (CLOCK_MONOTONIC) unless a
 comment `# … clock=boottime` says otherwise. Indented lines below a row are its stack, leaf first.
 https://github.com/bpftrace/bpftrace/blob/master/man/adoc/bpftrace.adoc (nsecs),
 https://github.com/torvalds/linux/blob/master/include/trace/events/kmem.h (the tracepoints behind it)
@@ -165,7 +165,7 @@ IMPORTER = Importer(
     source="ebpf",
     clock="monotonic",
     versions="columns Time(ns), Cache, Op, Addr; CPU, PID, TID and Bytes where there; with or without kernel stacks",
-    produced_by="a bpftrace script with probes on the kmem tracepoints",
+    produced_by="a bpftrace script with probes on the kmem tracepoints, as `leakpath collect ebpf slab` makes it",
     recipe="leakpath collect ebpf slab",
     left_out="offsets within a function",
     reference="https://github.com/torvalds/linux/blob/master/include/trace/events/kmem.h",

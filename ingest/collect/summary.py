@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from .ebpf import EbpfRecorder
 from .host import HostSampler
 from .nvml import NvmlSampler
 from .segments import FOOTER, read_segments
@@ -23,6 +24,8 @@ def of_session(session: Session) -> Iterator[str]:
             yield of_nvml(sampler)
         elif isinstance(sampler, HostSampler):
             yield from of_host(sampler)
+        elif isinstance(sampler, EbpfRecorder):
+            yield of_ebpf(sampler)
 
 
 def of_cupti(path: Path) -> str:
@@ -52,3 +55,11 @@ def of_host(sampler: HostSampler) -> Iterator[str]:
     yield f"leakpath: host: {sampler.samples} samples in {sampler.path}{end}"
     for note in sampler.notes:
         yield f"leakpath: host: {note}"
+
+
+def of_ebpf(recorder: EbpfRecorder) -> str:
+    lost = f"{recorder.lost_events} lost"
+    if recorder.lost_stacks:
+        lost += f", {recorder.lost_stacks} stacks lost"
+    end = f"; ended early: {recorder.failure}" if recorder.failure else ""
+    return f"leakpath: ebpf: {recorder.records} records in {recorder.path}, {lost}{end}"

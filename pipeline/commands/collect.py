@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from ingest.collect.ebpf import EbpfRecorder, Kind, Wish, script_of
 from ingest.collect.host import HostSampler
 from ingest.collect.nvml import NvmlSampler
 from ingest.collect.session import Session, new_output
@@ -157,6 +158,53 @@ def host(
     for line in summary.of_host(sampler):
         click.echo(line, err=True)
     sys.exit(1 if sampler.failure else 0)
+
+
+@collect.command()
+@click.argument("kind", type=click.Choice(["cuda", "slab", "faults"]))
+@_output("bpftrace.txt")
+@click.option("--pid", type=click.IntRange(min=1), help="Record this process and those it starts.")
+@click.option("--duration", type=click.FloatRange(0.01), help="Seconds to record for, when no command is given.")
+@click.option("--libcuda", type=click.Path(), help="The CUDA driver's library, found by itself where possible.")
+@click.option("--runtime", type=click.Path(), help="Program with the CUDA runtime linked in, to record its calls.")
+@click.option("--stacks", is_flag=True, help="With slab: the kernel stack of every row.")
+@click.option("--print", "only_print", is_flag=True, help="Print the bpftrace script and do nothing.")
+@_target
+@click.pass_obj
+def ebpf(
+    session: Session,
+    kind: Kind,
+    out: Path,
+    pid: int | None,
+    duration: float | None,
+    libcuda: str | None,
+    runtime: str | None,
+    stacks: bool,
+    only_print: bool,
+    target: Target,
+) -> None:
+    """CUDA driver allocations, kernel slab allocations or page faults, by bpftrace; needs root.
+
+    With neither a command nor --pid every process is recorded. Ctrl-C or SIGTERM ends it.
+    """
+    if target and (pid is not None or duration is not None):
+        raise click.UsageError("give --pid and --duration, or a command, not both")
+    wish = Wish(kind, pid, bool(target), libcuda, runtime, stacks)
+    if only_print:
+        click.echo(script_of(wish), nl=False)
+        return
+    recorder = EbpfRecorder(new_output(out), wish)
+    if target:
+        session.samplers.append(recorder)
+        _go(session, target)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: recorder.stop())
+    with recorder:
+        recorder.wait(duration)
+    from ingest.collect import summary
+
+    click.echo(summary.of_ebpf(recorder), err=True)
+    sys.exit(1 if recorder.failure else 0)
 
 
 def _add(session: Session, name: str, out: Path, wish: dict[str, Any]) -> None:
