@@ -87,6 +87,9 @@ class FolderExport:
         except _DAMAGE:
             return True
 
+    def filled(self, table: str, columns: Sequence[str]) -> set[str]:
+        return {name for name in columns if name in self._tables[table]}
+
     def batches(
         self, table: str, columns: Columns, where: tuple[str, Sequence[int]] | None = None
     ) -> Iterator[pl.DataFrame]:

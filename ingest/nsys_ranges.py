@@ -44,9 +44,9 @@ def read_ranges(session: Session, rows: RowWriter) -> None:
     words = session.words("ENUM_NSYS_EVENT_TYPE")
     kinds = {number: _KINDS[word] for number, word in words.items() if word in _KINDS}
     domains, categories = _names(session, words)
-    # Payloads cost a scan of ten columns: exports that have none (all but a few) are spared it.
-    has = session.columns("NVTX_EVENTS")
-    columns = {name: kind for name, kind in _EVENTS.items() if name in has or name in ("start", "end", "text")}
+    often_empty = ("category", "textId", "jsonTextId", "jsonText", *_PAYLOADS)
+    filled = session.filled("NVTX_EVENTS", often_empty)
+    columns = {name: kind for name, kind in _EVENTS.items() if name in filled or name not in often_empty}
     unclosed = 0
     for frame in session.batches("NVTX_EVENTS", columns, ("eventType", sorted(kinds))):
         frame = frame.select(

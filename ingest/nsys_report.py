@@ -7,7 +7,6 @@ it that its maker keeps.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from ingest import nsys_sqlite
@@ -37,7 +36,7 @@ def read(path: Path, sink: Sink) -> None:
     """
     if not read_head(path, 4096).startswith(_REPORT):
         raise BadInput("a recording that was not made a report yet", where=str(path), todo=STREAM_TODO)
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=sink.parts) as folder:
+    with nsys_sqlite.scratch(sink) as folder:
         report, export = Path(folder).resolve() / "report.nsys-rep", Path(folder).resolve() / "report.sqlite"
         with open_bytes(path) as stream, report.open("wb") as copy:
             try:

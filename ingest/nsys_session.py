@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,10 @@ class Session:
             self.read.add(found)
         return found
 
-    def columns(self, name: str) -> frozenset[str]:
-        """Columns of the table, none when there is no such table."""
-        found = resolve(self.export.tables(), name)
-        return frozenset(self.export.tables()[found]) if found else frozenset()
+    def filled(self, name: str, columns: Sequence[str]) -> set[str]:
+        """Those of the columns that the table has and that hold anything."""
+        found = self.table(name)
+        return self.export.filled(found, columns) if found else set()
 
     def batches(
         self, name: str, columns: Columns, where: tuple[str, list[int]] | None = None
@@ -86,7 +87,7 @@ class Session:
         """Batches of the table, nothing when the export has none of the name."""
         found = self.table(name)
         if found is not None:
-            yield from self.export.batches(found, columns, where)
+            yield from _ahead(self.export.batches(found, columns, where))
 
     def rows(self, name: str, columns: Columns, limit: int = 100_000) -> list[dict[str, Any]]:
         """The first rows of a small table, as mappings."""
@@ -143,6 +144,15 @@ class Session:
             self.sink.count("several_session_starts", detail="the earliest is used")
         self.sink.clock = "realtime"
         return int(known[0])
+
+
+def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The batches, each read by a thread of its own while the one before is worked on."""
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        coming = reader.submit(next, batches, None)
+        while (frame := coming.result()) is not None:
+            coming = reader.submit(next, batches, None)
+            yield frame
 
 
 class _Strings:

@@ -56,6 +56,14 @@ def _schema_pages(head: bytes, path: Path) -> Iterator[bytes]:
 
 
 @contextmanager
+def scratch(sink: Sink) -> Iterator[str]:
+    """A folder beside the result for what has to lie on disk for a while."""
+    sink.parts.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=sink.parts) as folder:
+        yield folder
+
+
+@contextmanager
 def _unpacked(path: Path, sink: Sink) -> Iterator[Path]:
     """The file itself, or a copy beside the result where it is packed: SQLite needs to seek."""
     with path.open("rb") as file:
@@ -63,7 +71,7 @@ def _unpacked(path: Path, sink: Sink) -> Iterator[Path]:
     if packed is None:
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=sink.parts) as folder:
+    with scratch(sink) as folder:
         copy = Path(folder) / "export.sqlite"
         with open_bytes(path) as stream, copy.open("wb") as target:
             try:
@@ -79,7 +87,7 @@ def read(path: Path, sink: Sink) -> None:
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
         sink.count("write_ahead_log_left_out", severity="data_loss", detail="changes in the file's -wal are not read")
-    with _unpacked(path, sink) as file, tempfile.TemporaryDirectory(prefix=".repaired-", dir=sink.parts) as folder:
+    with _unpacked(path, sink) as file, scratch(sink) as folder:
         try:
             export = SqliteExport(file, sink.count)
         except BadInput:

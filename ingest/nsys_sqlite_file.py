@@ -70,6 +70,15 @@ class SqliteExport:
         except _DAMAGE:
             return True
 
+    def filled(self, table: str, columns: Sequence[str]) -> set[str]:
+        present = [name for name in columns if name in self._tables[table]]
+        tests = ", ".join(f"max({quoted(name)} IS NOT NULL)" for name in present)
+        try:
+            found = self._connection.execute(f"SELECT {tests} FROM {quoted(table)}").fetchone() if present else ()
+        except _DAMAGE:
+            return set(present)
+        return {name for name, is_filled in zip(present, found, strict=True) if is_filled}
+
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)

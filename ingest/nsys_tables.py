@@ -57,6 +57,9 @@ class Export(Protocol):
     def has_rows(self, table: str) -> bool:
         """Whether the table holds anything."""
 
+    def filled(self, table: str, columns: Sequence[str]) -> set[str]:
+        """Those of the table's columns that hold anything: reading empty ones takes as long as reading full ones."""
+
     def batches(
         self, table: str, columns: Columns, where: tuple[str, Sequence[int]] | None = None
     ) -> Iterator[pl.DataFrame]:

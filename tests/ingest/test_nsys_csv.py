@@ -71,10 +71,8 @@ def test_damage(tmp_path: Path) -> None:
     columns = ("range_kind", "name", "start_ns", "end_ns", "process_id", "thread_id")
     check_encodings(path, tmp_path, IMPORTER)
     check_cuts(path, tmp_path, IMPORTER, "ranges", columns)
-    text = (
-        API
-        + "noon,3,cudaFree,0,1,2,3,20,x\n5,1e99999,cudaFree,0,1,2,3,20,x\n7,1,cudaFree,0,99999999999999999999,2,3,20,x\n"
-    )
+    rest = "cudaFree,0,1,2,3,20,x\n"
+    text = f"{API}noon,3,{rest}5,1e99999,{rest}7,1,cudaFree,0,99999999999999999999,2,3,20,x\n"
     tables = read_text(text, tmp_path, IMPORTER)
     assert tables["api_calls"].height >= 3
     assert data_loss(tables).total() == 3
