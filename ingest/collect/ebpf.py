@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from ingest.errors import BadInput, OutputError
 
-from .clock_pairs import read_clock_pair
-from .ebpf_script import build_script, probes_of, template, without_cache_names
-from .ebpf_target import (
-    checked_path,
-    descendants,
-    find_bpftrace,
-    find_libcuda,
-    functions_of,
-    has_all_processes,
-    tracefs,
-)
+from .ebpf_target import find_bpftrace
+from .ebpf_wish import Wish, clock_pair_comment, read_or_empty, script_of
 
-Kind = Literal["cuda", "slab", "faults"]
 READY_S = 60
 """How long bpftrace may take to load its probes."""
 QUIET_S = 5.0
@@ -38,7 +25,6 @@ SETTLE_S = 0.1
 DRAIN_S = 20.0
 IDLE_S = 0.3
 STOP_S = 30
-_BOOTTIME_KERNEL = (5, 8)
 _CACHE_A_PROCESS = (0, 19)
 _ATTACHED = re.compile(rb"Attached \d+ probe|^Running\.\.\.", re.MULTILINE)
 _ANNOUNCED = re.compile(rb"Attaching (\d+) probes?\.\.\.")
@@ -58,67 +44,6 @@ _ENVIRONMENT = {
     "BPFTRACE_MAX_MAP_KEYS": "65536",
     "BPFTRACE_PERF_RB_PAGES": "512",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What to record. `pid`: that process and its children; `of_command`: this process's children from now on."""
-
-    kind: Kind
-    pid: int | None = None
-    of_command: bool = False
-    libcuda: str | None = None
-    runtime: str | None = None
-    stacks: bool = False
-
-
-def script_of(wish: Wish) -> str:
-    """The script that records `wish` on this machine. Raises BadInput with what is missing."""
-    program, version = find_bpftrace()
-    events = tracefs() / "events"
-    if (wish.pid or wish.of_command) and not has_all_processes():
-        todo = "run it in the host's process namespace (docker run --pid=host)"
-        raise BadInput("the kernel's process ids are not those of this container", todo=todo)
-    text = template(wish.kind)
-    paths: dict[str, str] = {}
-    functions: set[tuple[str, str]] = set()
-    if wish.kind == "cuda":
-        paths["LIBCUDA"] = checked_path(wish.libcuda) if wish.libcuda else find_libcuda(wish.pid)
-        if wish.runtime:
-            paths["APP"] = checked_path(wish.runtime)
-        for target, path in paths.items():
-            names = {name for where, name in probes_of(text) if where == target}
-            found = functions_of(program, path, names)
-            if not found:
-                raise BadInput("none of the functions to record is in it", where=path, todo="check the file")
-            functions |= {(target, name) for name in found}
-    elif wish.kind == "slab":
-        formats = {folder.name: folder / "format" for folder in (events / "kmem").glob("kmem_cache_*")}
-        text = without_cache_names(text, [name for name, file in formats.items() if " name;" not in _read(file)])
-
-    def exists(target: str, name: str) -> bool:
-        return (target, name) in functions or (events / target / name).is_dir()
-
-    release = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
-    header = [
-        f"bpftrace {version[0]}.{version[1]}, kernel {platform.release()}",
-        f"template sha256 {sha256(template(wish.kind).encode()).hexdigest()[:16]}",
-        *(f"{name} {path}" for name, path in paths.items()),
-        _clock_pair("start"),
-    ]
-    try:
-        return build_script(
-            text,
-            exists=exists,
-            paths=paths,
-            header=header,
-            traced=descendants(wish.pid) if wish.pid else (),
-            parent=os.getpid() if wish.of_command else None,
-            clock="boottime" if release >= _BOOTTIME_KERNEL else "monotonic",
-            stacks=wish.stacks,
-        )
-    except ValueError as error:
-        raise BadInput(f"nothing to record: {error}", todo="this kernel has no such tracepoints") from None
 
 
 class EbpfRecorder:
@@ -179,7 +104,7 @@ class EbpfRecorder:
 
     def _attaching(self, said: bytes) -> bool:
         """Whether releases before 0.24 have named every probe; the one of END is attached when they end."""
-        announced = _ANNOUNCED.search(_read(self.path).encode("latin-1")[:_READ_BYTES])
+        announced = _ANNOUNCED.search(read_or_empty(self.path).encode("latin-1")[:_READ_BYTES])
         return announced is not None and len(_NAMED.findall(said)) >= int(announced[1]) - 1
 
     def __exit__(self, *error: object) -> None:
@@ -200,7 +125,7 @@ class EbpfRecorder:
         try:
             with self.path.open("ab") as file:
                 lost = f"# lost_stacks={self.lost_stacks}\n" if self.lost_stacks else ""
-                file.write(f"\n{lost}# {_clock_pair('end')}\n".encode())
+                file.write(f"\n{lost}# {clock_pair_comment('end')}\n".encode())
             self._count()
         except OSError as problem:
             raise OutputError(problem.strerror or str(problem), where=str(self.path), todo="check the disk") from None
@@ -225,7 +150,7 @@ class EbpfRecorder:
                 used, since = now, time.monotonic()
 
     def _cpu_ticks(self) -> int:
-        fields = _read(Path(f"/proc/{self._process.pid}/stat")).rpartition(")")[2].split()
+        fields = read_or_empty(Path(f"/proc/{self._process.pid}/stat")).rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
 
     def watch(self, pid: int) -> None:
@@ -263,14 +188,3 @@ class EbpfRecorder:
         known = [line for line in lines if not any(harmless in line for harmless in _NO_ERRORS)]
         text = b" ".join(known[:2]).decode("utf-8", "replace") or f"exit code {self._process.returncode}"
         return " ".join(text.split())[:300]
-
-
-def _clock_pair(position: str) -> str:
-    return f"clock_pair position={position} " + " ".join(f"{name}={value}" for name, value in read_clock_pair().items())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("latin-1")
-    except OSError:
-        return ""

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from ingest.collect.ebpf import EbpfRecorder, Kind, Wish, script_of
+from ingest.collect.ebpf import EbpfRecorder
+from ingest.collect.ebpf_wish import Kind, Wish, script_of
 from ingest.collect.host import HostSampler
 from ingest.collect.nvml import NvmlSampler
 from ingest.collect.session import Session, new_output

@@ -18,8 +18,8 @@ import pytest
 from ingest.bpftrace_cuda import IMPORTER as CUDA
 from ingest.bpftrace_maps import IMPORTER as MAPS
 from ingest.collect import ebpf_target
-from ingest.collect.ebpf import Wish, script_of
 from ingest.collect.ebpf_script import TEMPLATES, build_script, probes_of, template, without_cache_names
+from ingest.collect.ebpf_wish import Wish, script_of
 from ingest.errors import BadInput
 from ingest.slab_table import IMPORTER as SLAB
 from tests.ingest.stack_text import paths_of
