@@ -226,6 +226,9 @@ def align(files: Iterable[File], edges: Iterable[Edge]) -> list[Alignment]:
     if not any(row.clock_aligned for row in rows.values()):
         rows |= _own_clock(components, by_id)
     rows |= _same_clocks(rows, by_id)
+    for file_id, row in rows.items():
+        if not row.clock_aligned and by_id[file_id].first_ns is None:
+            rows[file_id] = replace(row, method="no_times")
     return [rows[file_id] for file_id in sorted(rows)]
 
 

@@ -9,6 +9,7 @@ from pipeline.abstaining import level_requests, plural, reason_not_judged
 from pipeline.database import Database
 from pipeline.fragmentation import Fragmented, fragmentation_finding
 from pipeline.kv_blocks import kv_block_findings
+from pipeline.oom import oom_findings
 from pipeline.wording import bytes_text, evidence_text
 from schemas.config import LeakSettings
 
@@ -154,7 +155,9 @@ def _clocks(database: Database) -> list[Row]:
     rows = database.rows(
         "SELECT f.path, a.method, a.clock_aligned, a.check_difference_ns, a.file_id, a.file_id IN"
         " (SELECT file_id FROM diagnostics WHERE name = 'events_without_time') FROM clock_alignments AS a"
-        " JOIN capture_files AS f USING (file_id) WHERE NOT a.clock_aligned OR a.is_disagreement ORDER BY f.path"
+        " JOIN capture_files AS f USING (file_id)"
+        " WHERE (NOT a.clock_aligned AND (a.method <> 'no_times' OR a.file_id IN"
+        " (SELECT file_id FROM diagnostics WHERE name = 'events_without_time'))) OR a.is_disagreement ORDER BY f.path"
     )
     found: list[Row] = []
     for path, method, aligned, difference, file_id, is_timeless in rows:
@@ -187,14 +190,24 @@ def build_findings(
     causes: Sequence[Mapping[str, Any]],
     settings: LeakSettings,
     fragmented: Sequence[Fragmented] = (),
+    serving: Sequence[Row] = (),
 ) -> list[Row]:
-    """Rows of `findings`: leaks by rank, fragmentation, contexts, losses and clocks, or that no leak was found."""
+    """Rows of `findings`: leaks by rank, fragmentation, contexts, losses and clocks, or that no leak was found.
+
+    `serving` are those of requests and tokens: they never come first.
+    """
     advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
     leaks = [_leak(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
-    rows = leaks + kv_block_findings(database) + [fragmentation_finding(state) for state in fragmented]
+    rows = (
+        leaks
+        + oom_findings(database)
+        + kv_block_findings(database)
+        + [fragmentation_finding(state) for state in fragmented]
+    )
     if not leaks:
         rows.append(_verdict_without_leak(database, suspects, settings))
     rows += [_context(row) for row in causes if row["root_cause"] == "cuda_context"]
+    rows += serving
     rows += _truncated(suspects) + _losses(database) + _clocks(database)
     order = {severity: place for place, severity in enumerate(_SEVERITIES)}
     head, rest = rows[:1], sorted(rows[1:], key=lambda row: order[row["severity"]])

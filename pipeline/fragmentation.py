@@ -10,6 +10,21 @@ from pipeline.wording import bytes_text, evidence_text
 from schemas.config import AllocatorSettings
 
 Row = dict[str, Any]
+_FRAGMENTED = """
+SELECT e.process_id, e.device_index, e.reserved_bytes, e.allocated_bytes, e.inactive_bytes, e.inactive_split_bytes,
+    e.free_block_count, e.largest_free_bytes, e.segment_count, w.external_fragmentation_ratio, w.largest_free_bytes
+FROM (
+    SELECT * FROM fragmentation WHERE moment IN ('end', 'oom')
+    QUALIFY row_number() OVER (PARTITION BY process_id, device_index ORDER BY moment = 'end', ts_ns DESC) = 1
+) AS e
+JOIN (
+    SELECT * FROM fragmentation WHERE inactive_bytes >= ?
+    QUALIFY row_number() OVER (
+        PARTITION BY process_id, device_index ORDER BY external_fragmentation_ratio DESC, ts_ns) = 1
+) AS w USING (process_id, device_index)
+WHERE e.inactive_bytes >= ? AND e.inactive_bytes >= ? * e.reserved_bytes
+ORDER BY e.inactive_bytes DESC, e.process_id, e.device_index
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +50,12 @@ class Fragmented:
 
 
 def fragmented_allocators(database: Database, settings: AllocatorSettings) -> list[Fragmented]:
-    """Allocators whose reserved memory is free for the most part at the end, the largest first."""
-    rows = database.rows(
-        "SELECT e.process_id, e.device_index, e.reserved_bytes, e.allocated_bytes, e.inactive_bytes,"
-        " e.inactive_split_bytes, e.free_block_count, e.largest_free_bytes, e.segment_count,"
-        " w.external_fragmentation_ratio, w.largest_free_bytes"
-        " FROM fragmentation_made AS e JOIN ("
-        "  SELECT * FROM fragmentation_made WHERE inactive_bytes >= ?"
-        "  QUALIFY row_number() OVER (PARTITION BY process_id, device_index"
-        "   ORDER BY external_fragmentation_ratio DESC, ts_ns) = 1) AS w USING (process_id, device_index)"
-        " WHERE e.moment = 'end' AND e.inactive_bytes >= ? AND e.inactive_bytes >= ? * e.reserved_bytes"
-        " ORDER BY e.inactive_bytes DESC, e.process_id, e.device_index",
-        [settings.fragmentation_min_bytes, settings.fragmentation_min_bytes, settings.fragmentation_min_ratio],
-    )
+    """Allocators whose reserved memory is free for the most part at the end, the largest first.
+
+    Where memory ran out the end tells of the unwinding: there the state at the last lack of memory is judged.
+    """
+    least = settings.fragmentation_min_bytes
+    rows = database.rows(_FRAGMENTED, [least, least, settings.fragmentation_min_ratio])
     return [Fragmented(*row) for row in rows]
 
 

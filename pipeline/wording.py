@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+
+LIBRARY_FRAME = re.compile(
+    r"^\s*0x[0-9a-f]+\s*$|site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
+)
+"""A frame, as text, that is not of the user's own code."""
 
 
 def bytes_text(value: float) -> str:

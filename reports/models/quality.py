@@ -75,7 +75,7 @@ def read_quality(tables: CaptureTables) -> Quality:
     (totals,) = tables.rows(
         """
         SELECT (SELECT count(*) FROM diagnostics WHERE severity <> 'info') AS lost,
-               (SELECT count(*) FROM clock_alignments WHERE NOT clock_aligned) AS unaligned,
+               (SELECT count(*) FROM clock_alignments WHERE NOT clock_aligned AND method <> 'no_times') AS unaligned,
                (SELECT count(*) FROM capture_files WHERE read_state <> 'read') AS unread
         """
     )

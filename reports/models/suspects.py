@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pipeline.wording import LIBRARY_FRAME
 from reports.models.attributes import Attributes, read_attributes
 from reports.models.causes import Cause, cause_label, read_causes
 from reports.source import CaptureTables, Row
@@ -16,9 +17,6 @@ MAX_FRAMES = 60  # of a leak path; the middle goes first
 MAX_HOLDERS = 12
 MAX_OWN_PATH = 9
 
-_LIBRARY = re.compile(
-    r"^\s*0x[0-9a-f]+\s*$|site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
-)
 _ADDRESS = re.compile(r"\s*0x[0-9a-f]+\s*$")
 _LEVEL_NOUNS = {"tensor": "tensor", "segment": "segment", "driver": "driver allocation", "host": "host allocation"}
 
@@ -179,7 +177,7 @@ def _frames(leak_path: str | None) -> tuple[PathFrame, ...]:
     cut = len(lines) - MAX_FRAMES
     if cut > 0:
         lines = [*lines[:head], f"… {cut + 1} frames not shown …", *lines[len(lines) - (MAX_FRAMES - head - 1) :]]
-    return tuple(PathFrame(tidy_middle(line, 160), bool(_LIBRARY.search(line[:4096]))) for line in lines)
+    return tuple(PathFrame(tidy_middle(line, 160), bool(LIBRARY_FRAME.search(line[:4096]))) for line in lines)
 
 
 def where_to_look(leak_path: str | None) -> str:
