@@ -15,6 +15,7 @@ from ingest.numbers import UINT64_MAX
 UNKNOWN = "[unknown]"
 _NUMBERED = re.compile(r"\d+ +\[<([0-9a-fA-F]{1,16})>\]\s*(.*)", re.ASCII)
 _ADDRESS_FIRST = re.compile(r"(?:0x([0-9a-fA-F]{1,16})|(?=[a-fA-F]*\d)([0-9a-fA-F]{6,16}))(?:\s+(.*))?", re.ASCII)
+_ADDRESS_LAST = re.compile(r"(.*\]) \(([0-9a-fA-F]{1,16})\)", re.ASCII)  # bcc of 2016
 _SOURCE = re.compile(r"(.+)\+0x[0-9a-fA-F]+ (\S.*):(\d{1,9})", re.ASCII)
 # Without the plus sign in releases of stackcount up to 2017.
 _OFFSET = re.compile(r"(?:\+0x|(?<=\w)0x)[0-9a-fA-F]+$")
@@ -45,6 +46,8 @@ def parse_bcc_frame(line: str) -> Frame | None:
         address, text = int(match[1] or match[2], 16), match[3] or ""
     if not text and address is None:
         return None
+    if match := _ADDRESS_LAST.fullmatch(text):
+        text, address = match[1], int(match[2], 16)
     file = module = number = None
     if match := _SOURCE.fullmatch(text):
         text, place, number = match[1], match[2], int(match[3])

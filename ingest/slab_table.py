@@ -1,8 +1,9 @@
 """Kernel slab allocations as a table of text, `Time(ns) CPU Cache Op Addr Bytes`, printed by a bpftrace script.
 
 The header line names the columns: time, cache, operation and address are needed, CPU, PID, TID and Bytes may be
-missing. `ingest/collect/bpf/kernel_slab.bt` is such a script; times are bpftrace's `nsecs` (CLOCK_MONOTONIC) unless a
-comment `# … clock=boottime` says otherwise. Indented lines below a row are its stack, leaf first.
+missing; rows whose header is cut off are read by their form. `ingest/collect/bpf/kernel_slab.bt` is such a script;
+times are bpftrace's `nsecs` (taken for CLOCK_MONOTONIC) unless a comment `# … clock=boottime` says otherwise. Indented
+lines below a row are its stack, leaf first.
 https://github.com/bpftrace/bpftrace/blob/master/man/adoc/bpftrace.adoc (nsecs),
 https://github.com/torvalds/linux/blob/master/include/trace/events/kmem.h (the tracepoints behind it)
 """
@@ -28,6 +29,7 @@ _NAMES = {
     "name": "cache", "op": "op", "operation": "op", "addr": "address", "address": "address", "ptr": "address",
     "bytes": "bytes", "size": "bytes",
 }  # fmt: skip
+_ROW_ALONE = re.compile(r"\d{4,19} (\d{1,5} )?\S{1,100} (?:ALLOC|FREE) 0x[0-9a-f]{6,16}( \d{1,12})?\s*", re.ASCII)
 _NEEDED = ("time", "cache", "op", "address")
 _LOST = re.compile(r"(?i)\s*(?:WARNING: )?lost (\d{1,15}) (?:events|samples|records)")
 _NOISE = re.compile(r"Attach(?:ing|ed) \d+ probes?|WARNING:|stdin:|\^C|@\w*[:\[]")
@@ -42,9 +44,17 @@ def columns_of(line: str) -> list[str] | None:
     return names if is_header else None
 
 
+def columns_of_row(line: str) -> list[str] | None:
+    """The columns of a row that has lost its header, None when it does not look like one."""
+    match = _ROW_ALONE.fullmatch(line[:400])
+    if match is None:
+        return None
+    return ["time", *(["cpu"] if match[1] else []), "cache", "op", "address", *(["bytes"] if match[2] else [])]
+
+
 def sniff(head: bytes, path: Path) -> bool:
-    """A header line with the needed columns."""
-    return any(columns_of(line) for line in head_lines(head))
+    """A header line with the needed columns, or a row as the scripts print it."""
+    return any(columns_of(line) or columns_of_row(line) for line in head_lines(head))
 
 
 class _Reader:
@@ -64,7 +74,10 @@ class _Reader:
         for number, line in lines:
             if not line or line.isspace():
                 continue
-            if line.startswith("#"):
+            if self._columns and line[0].isdecimal():  # nearly all of them
+                self._finish()
+                self._record(line, number, is_cut=lines.is_cut)
+            elif line.startswith("#"):
                 self._comments.take(line, is_cut=lines.is_cut)
             elif line[0] in " \t" and self._row is not None:
                 self._frame(line, is_cut=lines.is_cut)
@@ -75,6 +88,10 @@ class _Reader:
                 self._columns = columns
             elif _NOISE.match(line):
                 pass
+            elif not self._columns and (columns := columns_of_row(line)):
+                self._sink.count("header_missing", detail=f"columns are taken from the row at line {number}")
+                self._columns = columns
+                self._record(line, number, is_cut=lines.is_cut)
             elif not self._columns:
                 self._lost("unreadable_lines", number)
             else:

@@ -11,6 +11,7 @@ import pytest
 
 from ingest.bpftrace_entries import Key, parse_key, unit_of_map
 from ingest.bpftrace_maps import IMPORTER
+from ingest.clocks import ClockPair
 from tests.ingest.stack_text import paths_of
 from tests.ingest.support import check_importer, counts_of, ingest_file, read_into
 from tests.ingest.text_damage import (
@@ -126,6 +127,13 @@ def test_times(tmp_path: Path) -> None:
     text = "# bpftrace page_faults clock=boottime\n# at 500\n@a: 1\n# at 700\n@a: 2\n"
     assert read_text(text, tmp_path, IMPORTER)["metrics"]["ts_ns"].to_list() == [500, 700]
     assert read_into(write(tmp_path, text), tmp_path / "a", IMPORTER).clock == "boottime"
+    pair = "# clock_pair position=end realtime=90 monotonic=7 boottime=8 monotonic_raw=9 width_ns=2\n"
+    lost = "# lost_stacks=3\n# clock_pair position=middle realtime=1\n"
+    sink = read_into(write(tmp_path, text + lost + pair), tmp_path / "b", IMPORTER)
+    assert sink.clock_pairs == [ClockPair(90, 7, 8, 9, 2, "end")]
+    assert sink.counts["stacks_lost_by_producer", "data_loss"][0] == 3
+    assert sink.counts["damaged_clock_pairs", "data_loss"][0] == 1
+    assert not read_into(write(tmp_path, text + pair[:60]), tmp_path / "c", IMPORTER).clock_pairs
     text = HEAD + "@a: 1\n\n00:00:05\n@a: 1\n"
     assert read_text(text, tmp_path, IMPORTER)["metrics"]["ts_ns"].to_list() == [None, 5 * 10**9]
 

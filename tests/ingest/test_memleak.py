@@ -141,6 +141,7 @@ def test_a_damaged_stack_does_not_give_its_frames_away(tmp_path: Path) -> None:
     [
         ("main+0x6d [allocs]", Frame("main", module="allocs")),
         ("[unknown]", Frame("[unknown]")),
+        ("main+0x6d [/home/me/allocs] (400862)", Frame("main", module="/home/me/allocs")),
         ("[unknown] [lib z.so.2]", Frame("[unknown]", module="lib z.so.2")),
         ("0xffffffff88267387\tkmem_cache_alloc_lru+0x267 [kernel]", Frame("kmem_cache_alloc_lru", module="kernel")),
         ("0x00007f\t[unknown] [[vdso]]", Frame("[unknown]", module="[vdso]", address=127)),
