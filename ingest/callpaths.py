@@ -43,6 +43,11 @@ class CallPaths:
         self._frames: dict[Frame, int] = {}
         self._paths: dict[tuple[int, ...], int] = {}
 
+    @property
+    def frame_count(self) -> int:
+        """How many different frames there are."""
+        return len(self._frames)
+
     def frame(self, frame: Frame) -> int:
         """Frame number of `frame`."""
         number = self._frames.get(frame)

@@ -14,8 +14,8 @@ from ingest.numbers import INT32_MAX
 from ingest.sink import Sink
 
 MAX_DEPTH = 1024
-MAX_CACHED_LINES = 200_000
 MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
+_PLACE_CHARACTERS = 100  # what an entry of a cache takes beside its text
 MAX_FRAMES = 500_000
 MAX_CALL_PATHS = 500_000
 
@@ -76,38 +76,45 @@ class PerfStacks:
 
     def __init__(self, sink: Sink) -> None:
         self._sink, self._call_paths = sink, sink.call_paths
-        self._texts: dict[str, tuple[int | None]] = {}
-        self.known = self._texts.get  # the call path of a stack seen before, in a tuple; None for other texts
-        self._callers: dict[str, tuple[int, ...]] = {}
-        self._cached_characters = 0
         self._lines: dict[str, int | None] = {}
+        self._callers: dict[str, tuple[int, ...]] = {}  # all lines but the leaf's, which differs most
+        self._places: dict[tuple[str, int], tuple[int | None]] = {}
+        self._cached_characters = 0
         self._paths: dict[tuple[int, ...], int | None] = {}
-        self._frames = 0
+
+    def known(self, text: str) -> tuple[int | None] | None:
+        """The call path, in a tuple, of a stack whose leaf and callers were seen before; None for other texts."""
+        leaf, _, callers = text.partition("\n")
+        frame = self._lines.get(leaf)
+        return None if frame is None else self._places.get((callers, frame))
 
     def path(self, text: str, number: int) -> int | None:
         """Call path of the lines of one stack, None for an empty one; `number` is the line it begins at."""
-        if (known := self._texts.get(text)) is not None:
-            return known[0]
+        if not text:
+            return None
         leaf, _, callers = text.partition("\n")
-        frames = self._callers.get(callers) if callers and not callers.startswith("  ") else None
-        if frames is not None and (first := self._frame(leaf, None)) is not None:
-            path = self._path((*frames, first))
-        else:
-            leaf_first, is_whole = self._frames_of(text.split("\n") if text else [], number)
-            frames = tuple(reversed(leaf_first))
-            path = self._path(frames)
-            if not is_whole:  # a stack with damage is counted each time
-                return path
-            if callers.startswith("\t") and len(frames) == text.count("\n") + 1:
-                self._callers[callers] = frames[:-1]
-                self._cached_characters += len(callers)
-        self._cached_characters += len(text)
-        if self._cached_characters > MAX_CACHED_CHARACTERS:
-            self._texts.clear()
-            self._callers.clear()
-            self._cached_characters = len(text)
-        self._texts[text] = (path,)
+        has_sources = callers.startswith("  ")
+        frames, first = self._callers.get(callers), None if has_sources else self._frame(leaf, None)
+        if frames is None or first is None:
+            leaf_first, is_whole = self._frames_of(text.split("\n"), number)
+            if not is_whole or has_sources:  # damage is counted each time
+                return self._path(tuple(reversed(leaf_first)))
+            frames, first = tuple(reversed(leaf_first[1:])), leaf_first[0]
+            self._remember(len(callers))
+            self._callers[callers] = frames
+        path = self._path((*frames, first))
+        self._remember(_PLACE_CHARACTERS)
+        self._places[callers, first] = (path,)
         return path
+
+    def _remember(self, characters: int) -> None:
+        """Make room in the caches for so much more text."""
+        self._cached_characters += characters
+        if self._cached_characters > MAX_CACHED_CHARACTERS:
+            self._cached_characters = characters
+            self._lines.clear()
+            self._callers.clear()
+            self._places.clear()
 
     def single(self, line: str) -> int | None:
         """Call path of a sample without a stack whose instruction stands on its own line; None when it is none."""
@@ -151,21 +158,23 @@ class PerfStacks:
     def _frame(self, line: str, source: re.Match[str] | None) -> int | None:
         key = line if source is None else f"{line}\n{source[0]}"
         if key not in self._lines:
-            if len(self._lines) >= MAX_CACHED_LINES:
-                self._lines.clear()
             frame = parse_frame(line)
             if frame is not None and source is not None:
                 frame = _with_place(frame, source)
-            self._lines[key] = None if frame is None else self._call_paths.frame(self._bounded(frame))
+            number = None if frame is None else self._call_paths.frame(self._bounded(frame))
+            self._remember(len(key) + _PLACE_CHARACTERS)
+            self._lines[key] = number
         return self._lines[key]
 
     def _bounded(self, frame: Frame) -> Frame:
-        """The frame; without its address once there are very many, so that memory stays bounded."""
-        self._frames += 1
-        if frame.address is None or self._frames <= MAX_FRAMES:
+        """The frame, or less of it once there are very many, so that memory stays bounded."""
+        if self._call_paths.frame_count < MAX_FRAMES:
             return frame
-        self._sink.count("addresses_left_out", detail=f"of frames without a symbol, after {MAX_FRAMES} frames")
-        return frame._replace(address=None)
+        if frame.address is not None and self._call_paths.frame_count < 2 * MAX_FRAMES:
+            self._sink.count("addresses_left_out", detail=f"of frames without a symbol, after {MAX_FRAMES} frames")
+            return frame._replace(address=None)
+        self._lost("frames_left_out", f"more than {MAX_FRAMES} different frames")
+        return Frame(_UNKNOWN)
 
     def _path(self, key: tuple[int, ...]) -> int | None:
         if key not in self._paths:

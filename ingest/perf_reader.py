@@ -17,7 +17,7 @@ from ingest.sink import Sink
 from ingest.textblocks import TextBlocks
 
 _ROW = (
-    "event", "ts_ns", "process_id", "thread_id", "process_name", "cpu_index", "sample_count", "weight", "unit",
+    "event", "ts_ns", "process_id", "thread_id", "process_name", "cpu_index", "weight", "unit",
     "call_path_id",
 )  # fmt: skip
 _LOST = re.compile(r"(?i)(?:LOST (\d{1,15}) events|.*\blost (\d{1,15}) (events|samples|chunks)\b)", re.ASCII)
@@ -47,7 +47,7 @@ class PerfReader:
         self._match, self._known = match_block, self._stacks.known
         self._tasks = PerfTasks(sink)
         self._kmem = KmemRows(sink, self._stacks)
-        self._batch = RowBatch(sink, "stack_samples", _ROW)
+        self._batch = RowBatch(sink, "stack_samples", _ROW, sample_count=1)
         self._heads: dict[tuple[str, str], _Head] = {}
         self._sample: Groups | None = None
         self._stack: list[str] = []
@@ -188,7 +188,7 @@ class PerfReader:
                 self._sink.count("other_sample_fields", detail=f"of {event[:40]}, first at line {number}")
         self.samples += 1
         self._batch.add(
-            event, ts_ns, process_id, thread_id, name, cpu_index, 1, weight, None if weight is None else unit, path
+            event, ts_ns, process_id, thread_id, name, cpu_index, weight, None if weight is None else unit, path
         )
 
     def _count(self, name: str, detail: str) -> None:

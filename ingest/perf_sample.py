@@ -47,7 +47,7 @@ class EventFacts(NamedTuple):
 
 
 match_block = re.compile(
-    r"([^\n]{0,160}?)(\d{1,10})\.(\d{6}(?:\d{3})?): +(?:(\d{1,18}) +)?([^ \n]+):(?: +([^\n]*))?(?:\n|$)", re.ASCII
+    r"([^\n]{0,160}?)(\d{1,10})\.(\d{6}(?:\d{3})?): +(?:(\d{1,18}) +)?([^ \n]{1,256}):(?: +([^\n]*))?(?:\n|$)", re.ASCII
 ).match
 """Matches the usual form at the head of a block, for speed: what is left of the time, seconds, fraction, period, event,
 fields. To be checked with `match_timed`: a comm may hold what looks like a time."""
