@@ -68,7 +68,9 @@ def _without_place(error: BadInput) -> str:
     return f"{error.what}; {error.todo}" if error.todo else error.what
 
 
-def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[str, Any]) -> FileResult:
+def _read_one(
+    path: Path, relative: str, file_id: int, parts: Path, facts: dict[str, Any], recordings: dict[str, str]
+) -> FileResult:
     try:
         together = parts_of(path)
         size, digest = sum(part.stat().st_size for part in together), parts_digest(together)
@@ -127,6 +129,8 @@ def _read_one(path: Path, relative: str, file_id: int, parts: Path, facts: dict[
     sink.request_columns = columns
     try:
         importer.read(path, sink)
+        if sink.recording and (first := recordings.setdefault(sink.recording, relative)) != relative:
+            raise BadInput(f"the same recording as {first}, which is read in its place")
         if facts.get("clock"):
             sink.clock = facts["clock"]
         sink.close()
@@ -165,6 +169,7 @@ def read_capture(
         for path in grouped(files)
     )
     results = []
+    recordings: dict[str, str] = {}
     for file_id, (relative, path) in enumerate(named):
         facts = {"request_columns": request_columns} | notes.of(relative)
         if facts["request_columns"]:
@@ -172,7 +177,7 @@ def read_capture(
         if facts.get("ignore"):
             continue
         progress(f"reading {relative}")
-        results.append(_read_one(path, clean_text(relative), file_id, parts, facts))
+        results.append(_read_one(path, clean_text(relative), file_id, parts, facts, recordings))
     if not any(result.row_count for result in results):
         shown = "; ".join(f"{r.path}: {r.message or 'holds no rows'}" for r in results[:3])
         more = f" (and {len(results) - 3} more files)" if len(results) > 3 else ""

@@ -16,6 +16,7 @@ from ingest.sink import Sink
 
 MAX_STRINGS = 5_000_000
 MAX_STRING_BYTES = 1 << 30
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.\-]{0,40}")
 _TRUE = ("true", "1", "yes", "on")
 
 
@@ -52,6 +53,7 @@ _DEFAULTS: dict[str, dict[int, str]] = {
         75: "nvtxdomaincreate",
     },
 }
+_ANALYSIS: Columns = dict.fromkeys(("globalVid", "duration"), pl.Int64)
 _PREFIXES = re.compile(
     r"CUDA_MEMCPY_KIND_|CUDA_MEMOPR_MEMORY_KIND_|CUDA_DEV_MEM_EVENT_OPR_|CUDA_MEMPOOL_OPERATION_TYPE_"
     r"|CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_|CUPTI_ACTIVITY_STREAM_CREATE_FLAG_|CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_"
@@ -119,6 +121,12 @@ class Session:
         """Names of CUDA calls without the version of the interface, and whether they are runtime or driver calls."""
         return self._strings.take(ids, "call"), self._strings.take(ids, "api")
 
+    def _recording(self, starts: list[int], meta: dict[str, str]) -> str:
+        """What exports of one recording have in common, unless each holds a part of it."""
+        analysis = [tuple(row.values()) for row in self.rows("ANALYSIS_DETAILS", _ANALYSIS, limit=100)]
+        parts = [meta.get(f"EXPORT_PARAM_{name}_TO_EXPORT") for name in ("TABLES", "TIMES")]
+        return f"nsys {starts} {analysis} {[part for part in parts if part]}"
+
     def _clock(self) -> int:
         """What makes a time of the export UTC: the session's start, unless the export has added it already."""
         meta = {
@@ -126,14 +134,19 @@ class Session:
             for table in ("META_DATA_EXPORT", "EXPORT_META_DATA")
             for row in self.rows(table, {"name": pl.String, "value": pl.String}, limit=1000)
         }
-        product, schema = meta.get("EXPORT_PRODUCT_VERSION"), meta.get("EXPORT_SCHEMA_VERSION")
+        product, schema = (
+            text if (text := meta.get(f"EXPORT_{name}_VERSION")) and _VERSION.fullmatch(text) else None
+            for name in ("PRODUCT", "SCHEMA")
+        )
         if product or schema:
-            self.sink.format_version = f"{product or 'unknown'} (schema {schema or 'unknown'})"[:100]
+            self.sink.format_version = f"{product or 'unknown'} (schema {schema or 'unknown'})"
         if meta.get("EXPORT_PARAM_TIME_SHIFT") not in (None, "", "0"):
             self.sink.count("times_shifted_by_export", detail="nsys export --ts-shift moved the times")
         columns: Columns = {"utcEpochNs": pl.Int64}
         starts = [row["utcEpochNs"] for row in self.rows("TARGET_INFO_SESSION_START_TIME", columns, limit=1000)]
         known = sorted({start for start in starts if start is not None and 0 < start < 2**62})
+        if known:
+            self.sink.recording = self._recording(known, meta)
         if (meta.get("EXPORT_PARAM_TIME_NORMALIZE") or "").lower() in _TRUE:
             self.sink.clock = "realtime"
             return 0

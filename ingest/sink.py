@@ -33,6 +33,7 @@ class Sink:
         self.process_id: int | None = None
         self.rank: int | None = None
         self.host: str | None = None
+        self.recording: str | None = None
         self.request_columns: Mapping[str, str] = {}
         self.call_paths = CallPaths()
         self.counts: dict[tuple[str, Severity], tuple[int, str | None]] = {}

@@ -21,7 +21,7 @@ from ingest.folders import grouped, members
 from ingest.registry import importer_for
 from ingest.sink import Sink
 from pipeline.commands.sniff import sniff as sniff_command
-from tests.ingest.nsys_exports import tables_of_generation, write_folder, write_sqlite
+from tests.ingest.nsys_exports import UTC, tables_of_generation, write_folder, write_sqlite
 from tests.ingest.support import SHARED, counts_of, tables_of
 from tests.ingest.test_nsys_hostile import many_calls
 from tests.ingest.test_nsys_sqlite import Tables
@@ -97,6 +97,26 @@ def test_a_folder_is_one_file_of_a_capture(export: Path, tmp_path: Path) -> None
     table = root / "rank3_pqtdir" / "StringIds.parquet"
     table.rename(table.with_name("Strings.parquet"))
     assert parts_digest(members(root / "rank3_pqtdir")) != before
+
+
+def test_a_recording_is_read_once(export: Path, tmp_path: Path) -> None:
+    """`nsys stats` leaves its export beside the report: both hold the same events."""
+    root = tmp_path / "capture"
+    root.mkdir()
+    write_folder(root / "a_pqtdir", export)
+    write_folder(root / "b_arwdir", export, "arrow")
+    shutil.copyfile(export, root / "c.sqlite")
+    other = tables_of_generation("2026.1")
+    other["TARGET_INFO_SESSION_START_TIME"] = [{"utcEpochNs": UTC + 1}]
+    write_sqlite(root / "d.sqlite", other)
+    results, _ = read_capture(capture_files(root), root, tmp_path / "parts")
+    assert [(r.path, r.read_state, r.message) for r in results] == [
+        ("a_pqtdir", "partial", None),
+        ("b_arwdir", "refused", "the same recording as a_pqtdir, which is read in its place"),
+        ("c.sqlite", "refused", "the same recording as a_pqtdir, which is read in its place"),
+        ("d.sqlite", "partial", None),
+    ]
+    assert {path.stem for path in (tmp_path / "parts" / "api_calls").iterdir()} == {"00000", "00003"}
 
 
 def test_the_folder_itself_is_a_capture(export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
