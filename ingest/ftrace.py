@@ -35,6 +35,7 @@ PATH = len(_ROW) - 1
 WAITING_ROWS = 4096
 MAX_LINE = 16 * 1024
 MAX_EVENT_NAMES = 100
+MAX_METADATA = 1024
 
 _EVENT = re.compile(
     r"\s*(?:(?P<comm>.{1,64}?)-(?P<pid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-{1,10})\)\s+)?)?\[(?P<cpu>\d{1,5})\]\s+"
@@ -141,24 +142,24 @@ class _Reader:
 
     def _row(self, event: KmemEvent, match: re.Match[str], cpu: int, pid: int | None, number: int) -> list[Any] | None:
         if event.damage:
-            self._lost("damaged_fields", number, f"{event.call}: {event.damage[:100]}")
+            self._lost("damaged_values", number, f"{event.call}: {event.damage[:100]}")
+        elif event.call == "kfree" and event.address == 0:
+            self._sink.count("frees_of_null", detail=f"first at line {number}")
         time = self._time(match["time"], number)
-        metadata = {"comm": clean_text(match["comm"].strip()) if match["comm"] else None, "fields": event.attributes}
-        if metadata["comm"] == "<...>":
-            metadata["comm"] = None
+        comm = (match["comm"] or "").strip()
+        named = f"comm={comm}" if comm not in ("", "<...>") else None
+        metadata = " ".join(part for part in (named, event.attributes) if part)
         if event.call == "rss_stat":
             self._rss_stat(event, match, pid, time)
             return None
-        known = {name: clean_text(text) for name, text in metadata.items() if text is not None}
         path = None
-        if event.call_site is not None:
-            path = self._sink.call_paths.call_path([Frame(event.call_site, module=event.call_site_module)])
-        elif event.call_site_address is not None:
-            path = self._sink.call_paths.call_path([Frame("[unknown]", address=event.call_site_address)])
+        if event.call_site is not None or event.call_site_address is not None:
+            site = Frame(event.call_site or "[unknown]", module=event.call_site_module, address=event.call_site_address)
+            path = self._stacks.path([self._sink.call_paths.frame(site)])
         row = [
             event.action, time, pid, cpu, None if event.memory_kind == "unknown" else event.memory_kind,
             event.name[:256], event.address, event.size_bytes, event.requested_bytes,
-            orjson.dumps(known).decode() if known else None, path,
+            clean_text(metadata, MAX_METADATA) or None, path,
         ]  # fmt: skip
         self._rows.append(row)
         if len(self._rows) >= 2 * WAITING_ROWS:

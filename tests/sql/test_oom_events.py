@@ -151,11 +151,12 @@ def test_the_range_and_the_request_of_the_failing_call(tmp_path: Path) -> None:
 
 
 def test_the_kernels_own_victims_are_of_level_host(tmp_path: Path) -> None:
+    """Its size is all the memory there was: neither what was asked for nor what the victim held."""
     database = failures(
         tmp_path,
         memory_events="""
-        source level action ts_ns   process_id device_index name
-        ebpf   host  oom    1000000 77         -            python
+        source level action ts_ns   process_id device_index name   size_bytes
+        ebpf   host  oom    1000000 77         -            python 8589934592
         """,
         api_calls="""
         file_id source api     name       start_ns end_ns  process_id return_code

@@ -29,7 +29,9 @@ SELECT row_number() OVER (ORDER BY preference, start_ns, file_id, event_index) A
     SELECT
         CASE WHEN level = 'host' THEN 0 WHEN action <> 'oom' THEN 4 WHEN source = 'torch' THEN 1 ELSE 2 END AS preference,
         file_id, event_index, source, level, name, ts_ns AS start_ns, ts_ns AS end_ns, process_id, coalesce(thread_id, -1) AS lane,
-        device_index, return_code, coalesce(requested_bytes, size_bytes) AS requested_bytes, device_free_bytes,
+        device_index, return_code,
+        -- A kernel's kill tells how much there was in all, not what was asked for.
+        coalesce(requested_bytes, CASE WHEN level <> 'host' THEN size_bytes END) AS requested_bytes, device_free_bytes,
         total_allocated_bytes, total_reserved_bytes, correlation_id, call_path_id, clock_aligned, NULL AS calls
     FROM memory_events
     WHERE action = 'oom' OR (level = 'driver' AND action IN ('alloc', 'create', 'map') AND return_code = 2)
