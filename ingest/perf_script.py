@@ -39,7 +39,7 @@ def sniff(head: bytes, path: Path) -> bool:
         if line.startswith("#") or len(line) > _SNIFFED_CHARACTERS:
             continue
         if "PERF_RECORD_" in line:
-            return PerfTasks.is_record(line)
+            return PerfTasks.is_record(line) and "]: PERF_RECORD_" not in line  # not the dump of `perf script -D`
         groups = match_any(f"{line} ")
         if groups is None or (parse_frame(line) is not None and not groups[4]):
             continue

@@ -418,6 +418,7 @@ def test_hostile_lines_take_no_time(line: str, tmp_path: Path) -> None:
         "2439899861183 1 1 cuMemAlloc_v2 0x7f 512 0\n",
         "time 5 ratio:\n",
         "class A 3:\n    def f (x)\n",
+        f"0 0x108 [0x50]: PERF_RECORD_MMAP -1/0: [0xffff(0x12) @ 0xff]: x _text\nx 1 1.000001: c: \n{FRAME}",
         "allocated 5 bytes:\n    add something (here)\n",
         "",
     ],
