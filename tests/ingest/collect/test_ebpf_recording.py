@@ -112,7 +112,7 @@ def test_faults_and_resident_memory(tmp_path: Path) -> None:
     samples = tables["stack_samples"].filter(pl.col("event") == "@page_faults")
     assert samples["sample_count"].sum() > 30
     anonymous = tables["metrics"].filter(
-        (pl.col("metric") == "rss_bytes") & pl.col("labels").str.contains('"key3":"1"', literal=True)
+        (pl.col("metric") == "process_rss_bytes") & pl.col("labels").str.contains('"key3":"1"', literal=True)
     )
     largest = anonymous["value"].max()
     assert isinstance(largest, float) and 64 << 20 <= largest < 256 << 20
