@@ -186,4 +186,9 @@ def read_capture(
     file = ParquetFile(table, parts / "capture_files" / "00000.parquet")
     file.write(to_arrow(table, {name: [getattr(r, name) for r in results] for name in table.columns}))
     file.close()
+    said = notes.rows()
+    if said["fact"]:
+        file = ParquetFile(TABLES["capture_notes"], parts / "capture_notes" / "00000.parquet")
+        file.write(to_arrow(TABLES["capture_notes"], said))
+        file.close()
     return results, notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ingest.errors import BadInput
 from pipeline.database import Database, open_capture, table_path
@@ -19,12 +20,15 @@ from pipeline.leaks.pools import processes_with_segments
 from pipeline.leaks.root_causes import RootCause, root_causes
 from pipeline.leaks.suspects import Rated, judge_groups
 from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
+from pipeline.serving import judge_serving
+from pipeline.symptoms import symptom_findings
 from schemas.config import Config
 from schemas.tables import TABLES
 
 __all__ = ["IngestSummary", "analyze", "ingest"]
 
 Progress = Callable[[str], None]
+Row = dict[str, Any]
 CLOCK_TOLERANCE_NS = 5_000_000
 LEDGER_SAMPLES = 500
 ALLOCATOR_MOMENTS = 100
@@ -98,6 +102,16 @@ def _kv_blocks(database: Database, capture_dir: Path) -> None:
     _publish(database, capture_dir, "kv_anomalies", "kv_anomalies_made")
 
 
+def _serving(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
+    progress("judging requests and tokens")
+
+    def write(name: str, rows: list[Row]) -> None:
+        write_rows(capture_dir, name, rows)
+        database.view(TABLES[name], [table_path(capture_dir, name)])
+
+    judge_serving(database, config, lambda name, relation: _publish(database, capture_dir, name, relation), write)
+
+
 def _root_causes(
     database: Database, rated: list[Rated], paths: CallPathReader, config: Config
 ) -> dict[int, list[RootCause]]:
@@ -139,7 +153,9 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     cause_rows = root_cause_rows(suspects, causes, contexts, [fragmentation_cause(state) for state in fragmented])
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
-    write_rows(capture_dir, "findings", build_findings(database, suspects, cause_rows, config.leaks, fragmented))
+    serving = symptom_findings(database, config)
+    found = build_findings(database, suspects, cause_rows, config.leaks, fragmented, serving)
+    write_rows(capture_dir, "findings", found)
 
 
 def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line: None) -> None:
@@ -164,6 +180,7 @@ def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line:
             _rebuild(database, capture_dir, progress)
             _allocator(database, capture_dir, progress)
             _kv_blocks(database, capture_dir)
+            _serving(database, capture_dir, config, progress)
             _judge(database, capture_dir, config, progress)
     finally:
         shutil.rmtree(temp, ignore_errors=True)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from schemas.capture import request_columns_schema
+from schemas.capture import SLO_TARGETS, request_columns_schema
 from schemas.documents import read_document
 
 _COLUMN_MAP: str = request_columns_schema()["description"]
@@ -108,6 +108,57 @@ class AllocatorSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SloSettings:
+    """Objectives that requests are judged by; targets in capture.yaml go before these."""
+
+    latency_p99_seconds: float = _setting(1.8, SLO_TARGETS["latency_p99_seconds"], unit="seconds", minimum=0)
+    short_latency_p95_seconds: float = _setting(
+        0.2, SLO_TARGETS["short_latency_p95_seconds"], unit="seconds", minimum=0
+    )
+    short_tokens: int = _setting(
+        128, "Prompt and output tokens together up to which a request counts as short.", unit="count", minimum=1
+    )
+    first_token_p95_seconds: float = _setting(0.45, SLO_TARGETS["first_token_p95_seconds"], unit="seconds", minimum=0)
+    max_error_ratio: float = _setting(0.0002, SLO_TARGETS["max_error_ratio"], unit="ratio", minimum=0, maximum=1)
+    max_truncation_ratio: float = _setting(
+        0.00005, SLO_TARGETS["max_truncation_ratio"], unit="ratio", minimum=0, maximum=1
+    )
+    requests_per_second: float = _setting(1.0, SLO_TARGETS["requests_per_second"], unit="1/s", minimum=0)
+    window_seconds: int = _setting(300, "Length of a sliding window.", unit="seconds", minimum=1)
+    window_requests: int = _setting(1000, "Requests of a sliding window.", unit="count", minimum=10)
+    min_requests: int = _setting(
+        10, "Fewer requests than this in a window allow no judgement.", unit="count", minimum=1
+    )
+    error_statuses: tuple[str, ...] = _setting(
+        ("5*", "error*", "fail*", "timeout*", "oom*"), "Statuses (with * and ?, lower case) of requests that failed."
+    )
+    truncated_statuses: tuple[str, ...] = _setting(
+        ("499", "504", "abort*", "cancel*", "truncat*", "incomplete*", "disconnect*"),
+        "Statuses (with * and ?, lower case) of requests whose answer was cut.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomSettings:
+    """When a pattern of tokens or requests points to the model, the cache or the network."""
+
+    interval_growth_min_ratio: float = _setting(
+        0.5, "Growth of the token interval over the seen positions, as a share of the interval at their start.",
+        unit="ratio", minimum=0,
+    )  # fmt: skip
+    pause_min_ratio: float = _setting(
+        10.0, "Times the median token interval from which a wait counts as a pause.", unit="ratio", minimum=1
+    )
+    pause_min_seconds: float = _setting(0.2, "Shortest wait that counts as a pause.", unit="seconds", minimum=0)
+    pause_min_requests: int = _setting(3, "Requests that must have paused.", unit="count", minimum=1)
+    cut_min_requests: int = _setting(3, "Requests that must have been cut at one time.", unit="count", minimum=2)
+    cut_min_seconds: float = _setting(1.0, "Shortest time that counts as a time-out.", unit="seconds", minimum=0)
+    cut_max_spread_ratio: float = _setting(
+        0.05, "Width of the times at which requests were cut, as a share of their median.", unit="ratio", minimum=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesSettings:
     """Series that are thinned for the report."""
 
@@ -127,6 +178,8 @@ class Config:
     leaks: LeakSettings = field(default_factory=LeakSettings)
     root_causes: RootCauseSettings = field(default_factory=RootCauseSettings)
     allocator: AllocatorSettings = field(default_factory=AllocatorSettings)
+    slo: SloSettings = field(default_factory=SloSettings)
+    symptoms: SymptomSettings = field(default_factory=SymptomSettings)
     series: SeriesSettings = field(default_factory=SeriesSettings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ MAX_DOCUMENT_BYTES = 1024 * 1024
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Plain data without aliases (they can blow up a small file) and without repeated keys."""
+    """Plain data without aliases (they can blow up a small file) and without repeated keys; dates stay text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -30,6 +36,12 @@ class _PlainLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+# JSON and YAML 1.2 write 5e-05; the loader alone takes that for text.
+_PlainLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]{1,3}$"), list("-+0123456789")
+)
 
 
 def _place(error: yaml.YAMLError) -> str:

@@ -72,6 +72,13 @@ _TABLES = (
         "stage file_id name",
     ),
     _table(
+        "capture_notes",
+        "raw",
+        "one fact of capture.yaml; periods have a start and an end",
+        "fact name value text_value start_ns end_ns",
+        "fact name text_value start_ns",
+    ),
+    _table(
         "clock_pairs",
         "raw",
         "several clocks of a host read together",
@@ -288,7 +295,7 @@ _TABLES = (
         "core",
         "one request on the capture's clock with its range",
         "request_id process_id rank start_ns end_ns first_token_ns queue_ns latency_ns status model request_kind prompt_tokens"
-        " output_tokens attributes range_id",
+        " output_tokens attributes range_id is_request_id_inferred",
         "process_id request_id start_ns",
         "start_ns request_id",
     ),
@@ -368,6 +375,40 @@ _TABLES = (
         "oom_event_id process_id device_index ts_ns source level name return_code requested_bytes device_free_bytes"
         " total_allocated_bytes total_reserved_bytes correlation_id call_path_id range_id request_id detail",
         "oom_event_id",
+    ),
+    _table(
+        "token_memory",
+        "out",
+        "what a generated token costs in memory and time, of one process, model and side of memory",
+        "process_id model memory_side request_count token_count bytes_per_token_mean bytes_per_token_deviation"
+        " bytes_per_token_p50 bytes_per_token_p95 bytes_per_token_p99 expected_bytes_per_token actual_to_expected_ratio"
+        " first_level_bytes last_level_bytes kept_bytes_per_request kept_p_value interval_p50_ns interval_p99_ns"
+        " interval_slope_ns interval_slope_low_ns interval_slope_high_ns interval_trend last_position abstained_reason",
+        "process_id model memory_side",
+    ),
+    _table(
+        "request_latency",
+        "out",
+        "one measure of requests: all of a source, by model and by status (null: all), or a server's histogram",
+        "source metric model status measure start_ns end_ns request_count measured_count mean_ns p50_ns p95_ns p99_ns max_ns error_ratio"
+        " truncation_ratio",
+        "source metric model status measure start_ns",
+    ),
+    _table(
+        "slo",
+        "out",
+        "one objective over one window of requests",
+        "source metric objective window_kind period start_ns end_ns request_count bad_count value unit target slo_verdict"
+        " abstained_reason",
+        "source metric objective window_kind period start_ns",
+    ),
+    _table(
+        "pareto",
+        "out",
+        "latency and throughput of one configuration against their targets",
+        "configuration start_ns end_ns request_count p99_ns requests_per_second tokens_per_second latency_score"
+        " throughput_score is_on_front abstained_reason",
+        "configuration start_ns",
     ),
     _table(
         "findings",

@@ -175,7 +175,7 @@ def test_notes_reach_the_files(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "note: 2001-13-45",
+        "periods: [{name: a, start: 2001-13-45, end: 1}]",
         "rank: " + "9" * 5000,
         "rank: 99999999999999999999",
         "files: {x: {process_id: 99999999999999999999}}",

@@ -137,3 +137,40 @@ def test_notes_that_cannot_be_used(tmp_path: Path, text: str) -> None:
 def test_a_document_is_checked_against_its_schema(tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         read_document(write(tmp_path, "a: 1"), {"type": "object", "properties": {"a": {"type": "string"}}})
+
+
+def test_facts_objectives_and_periods_of_a_capture(tmp_path: Path) -> None:
+    (tmp_path / "capture.yaml").write_text(
+        "model: m\nmodels: {m: {num_layers: 2, dtype_bytes: 0.5}}\nslo: {max_error_ratio: 5e-05}\n"
+        "periods:\n- {name: a, start: 2026-11-30T11:00:00Z, end: 1796036401}\n"
+        "- {name: b, kind: configuration, start: '2026-11-30 13:00:00+02:00', end: 1796036401000000000}\n"
+    )
+    columns = read_capture_yaml(tmp_path).rows()
+    assert list(zip(*columns.values(), strict=True)) == [
+        ("capture", "model", None, "m", None, None),
+        ("slo", "max_error_ratio", 0.00005, None, None, None),
+        ("model", "num_layers", 2.0, "m", None, None),
+        ("model", "dtype_bytes", 0.5, "m", None, None),
+        ("period", "a", None, "degrade", 1796036400 * 10**9, 1796036401 * 10**9),
+        ("period", "b", None, "configuration", 1796036400 * 10**9, 1796036401 * 10**9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("periods: [{name: a, start: 5, end: 4}]", "ends before it starts"),
+        ("periods: [{name: a, start: soon, end: 4}]", "period a, start"),
+        ("periods: [{name: a, start: 1}]", "'end' is a required property"),
+        ("slo: {max_error_ratio: .nan}", "max_error_ratio"),
+        ("slo: {p99: 1}", "p99"),
+        ("models: {m: {num_layers: 0}}", "num_layers"),
+        ("models: {m: {num_layers: 1e300}}", "num_layers"),
+        ("models: {m: {head_dim: .nan}}", "head_dim"),
+    ],
+)
+def test_facts_that_cannot_be_used(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "capture.yaml").write_text(text)
+    with pytest.raises(BadInput, match="capture") as caught:
+        read_capture_yaml(tmp_path)
+    assert said in str(caught.value)

@@ -232,6 +232,35 @@ def test_the_log_alone_gives_requests_where_one_is_open(tmp_path: Path) -> None:
     )
 
 
+ACCESS = """
+    source      request_id arrival_ns end_ns file_id event_index
+    request_log 7          10         30     1       0
+    access_log  -          9          31     2       4
+    access_log  -          44         60     2       5
+"""
+
+
+def test_a_row_without_an_id_is_a_request_of_its_own(tmp_path: Path) -> None:
+    """Where a log names requests as well, the proxy's rows are those requests once more: they take no allocation."""
+    files = "file_id path\n1 requests.jsonl\n2 access.log"
+    database = correlated(tmp_path / "both", memory_events=TENSORS, requests=ACCESS, capture_files=files)
+    assert_rows(
+        database,
+        "request_spans_made",
+        """
+        request_id   start_ns end_ns is_request_id_inferred
+        7            10       30     false
+        access.log#4 9        31     true
+        access.log#5 44       60     true
+        """,
+    )
+    taken = "SELECT DISTINCT request_id FROM allocations_made WHERE request_id IS NOT NULL ORDER BY 1"
+    assert database.rows(taken) == [("7",)]
+    alone = "\n".join(line for line in ACCESS.splitlines() if "request_log" not in line)
+    database = correlated(tmp_path / "alone", memory_events=TENSORS, requests=alone, capture_files=files)
+    assert database.rows(taken) == [("access.log#4",), ("access.log#5",)]
+
+
 def test_what_ended_at_an_unknown_time_does_not_pass_for_live(tmp_path: Path) -> None:
     """PyTorch 2.0 wrote events without times: what they give back is left out, what they leave live stays."""
     database = correlated(

@@ -1,7 +1,9 @@
--- The only open request of each process from one moment to the next; null while none or several are open.
+-- The only open request of each process from one moment to the next; null while none or several are open. Requests without
+-- an id of their own count only where no log names any: else they are those requests once more, as the proxy saw them.
 CREATE TEMP TABLE _numbered_spans AS
 SELECT *, row_number() OVER (ORDER BY process_id NULLS FIRST, start_ns, request_id) AS number FROM request_spans_made
-WHERE start_ns IS NOT NULL AND (end_ns IS NULL OR end_ns >= start_ns);
+WHERE start_ns IS NOT NULL AND (end_ns IS NULL OR end_ns >= start_ns)
+    AND (NOT is_request_id_inferred OR NOT EXISTS (FROM request_spans_made WHERE NOT is_request_id_inferred));
 
 CREATE TEMP TABLE request_timeline AS
 SELECT t.process_id, t.ts_ns, s.request_id FROM (

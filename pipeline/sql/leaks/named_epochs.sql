@@ -11,6 +11,7 @@ CREATE TEMP TABLE _candidates AS
 SELECT w.process_id, 1 AS preference, 'request' AS epoch_kind, '' AS family, s.start_ns, s.end_ns, s.request_id AS epoch_name, s.request_id
 FROM request_spans AS s JOIN judged_windows AS w ON w.process_id = s.process_id OR s.process_id IS NULL
 WHERE s.start_ns IS NOT NULL
+    AND (NOT coalesce(s.is_request_id_inferred, false) OR NOT EXISTS (FROM request_spans WHERE NOT is_request_id_inferred))
 UNION ALL
 SELECT process_id, 2, 'step', family, start_ns, end_ns, name, NULL FROM _named_ranges WHERE is_step
 UNION ALL

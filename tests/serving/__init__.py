@@ -1,0 +1,1 @@
+"""Requests and tokens: percentiles, objectives, symptoms, what a token costs."""
