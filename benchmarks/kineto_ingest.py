@@ -58,14 +58,19 @@ class Run(NamedTuple):
     peak: int
 
 
-def measure(python: str, script: str, source: Path, out: Path) -> Run:
-    """One load in a process of its own."""
+def measure(python: str, script: str, source: Path, out: Path) -> Run | None:
+    """One load in a process of its own; None when it fails."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     environment = os.environ | {"PYTHONPATH": str(ROOT)} if script is _OURS else dict(os.environ)
     command = [python, "-c", script + _EPILOGUE, str(source), str(out)]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return Run(*json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return None if done.returncode else Run(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def runs(python: str, script: str, source: Path, out: Path, rounds: int) -> list[Run]:
+    """Those of several loads that did not fail."""
+    return [run for _ in range(rounds) if (run := measure(python, script, source, out)) is not None]
 
 
 def _event(head: str, name: str, lane: str, ts: float, dur: float | None, args: str) -> str:
@@ -144,17 +149,23 @@ def main() -> int:
             sources.append(trace)
         peaks = {}
         for source in [*sources, small, large]:
-            ours = [measure(sys.executable, _OURS, source, out) for _ in range(arguments.rounds)]
+            ours = runs(sys.executable, _OURS, source, out, arguments.rounds)
+            if not ours:
+                print(f"{source.name}: leakpath fails")
+                return 1
             best, peak = min(run.cpu for run in ours), max(run.peak for run in ours)
             peaks[source] = peak
             line = f"{source.name} ({source.stat().st_size / 1e6:.0f} MB): leakpath {best:.2f} s, {peak / 1e6:.0f} MB"
-            if arguments.hta and source is not small:
-                theirs = [measure(arguments.hta, _THEIRS, source, out) for _ in range(arguments.rounds)]
+            theirs = runs(arguments.hta, _THEIRS, source, out, arguments.rounds) if arguments.hta else []
+            if theirs:
                 their_best, their_peak = min(run.cpu for run in theirs), min(run.peak for run in theirs)
                 speedup, ratio = their_best / best, peak / their_peak
                 line += f"; HTA {their_best:.2f} s, {their_peak / 1e6:.0f} MB"
                 line += f": {speedup:.1f} × faster, {ratio:.2f} of its memory"
-                failed = failed or speedup < arguments.min_speedup or ratio > arguments.max_memory_ratio
+                if source is not small:
+                    failed = failed or speedup < arguments.min_speedup or ratio > arguments.max_memory_ratio
+            elif arguments.hta:
+                line += "; HTA fails on it"
             print(line, flush=True)
     growth = peaks[large] / peaks[small]
     print(f"memory, {small.name} to {large.name}: × {growth:.2f} (at most {arguments.max_growth:g})")

@@ -77,14 +77,12 @@ def sniff(head: bytes, path: Path) -> bool:
 def _groups(events: Events, key: str) -> list[tuple[Any, Events]]:
     """Events by their value at `key`, in the order of first sight."""
     values = pick(events, key)
-    try:
-        if len(set(values)) == 1:
-            return [(values[0], events)]
-    except TypeError:  # a list or an object where a text belongs
-        values = [str(value) for value in values]
+    first = values[0] if values else None
+    if (first is None or isinstance(first, str)) and values.count(first) == len(values):
+        return [(first, events)] if events else []
     groups: dict[Any, Events] = defaultdict(list)
     for value, event in zip(values, events, strict=True):
-        groups[value].append(event)
+        groups[value if value is None or isinstance(value, str) else str(value)].append(event)
     return list(groups.items())
 
 

@@ -121,10 +121,13 @@ class Columns:
 
     def moments(self, values: list[Any], name: str) -> Times:
         """A part of times or durations: in the file's unit as float64, or in ns as int64."""
-        found: npt.NDArray[Any] = np.array(values) if set(map(type, values)) <= {int, float} else np.empty(0, np.bool_)
-        if found.dtype == np.float64:
+        try:
+            found: npt.NDArray[Any] = np.array(values)
+        except (ValueError, OverflowError):
+            found = np.empty(0, np.bool_)
+        if found.ndim == 1 and found.dtype == np.float64:
             return found
-        if found.dtype == np.int64 and np.abs(found).max(initial=0) <= MAX_NS // self.ns_per_unit:
+        if found.ndim == 1 and found.dtype == np.int64 and np.abs(found).max(initial=0) <= MAX_NS // self.ns_per_unit:
             return found * self.ns_per_unit
         return np.array([self._time(value, name) for value in values], np.int64)
 

@@ -89,9 +89,11 @@ class KinetoRows:
         return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else list(chain.from_iterable(parts))
 
     def _frames(self, names: list[Any]) -> Int32s:
-        if set(map(type, names)) - {str}:
-            names = [name or "?" for name in self._columns.texts(names).to_pylist()]
-        return np.fromiter(map(self._paths.frames.__getitem__, names), np.int32, len(names))
+        try:
+            return np.fromiter(map(self._paths.frames.__getitem__, names), np.int32, len(names))
+        except TypeError:  # no text for a name
+            texts = [name or "?" for name in self._columns.texts(names).to_pylist()]
+            return np.fromiter(map(self._paths.frames.__getitem__, texts), np.int32, len(texts))
 
     def ranges(self, kind: str, rows: dict[str, list[Any]]) -> None:
         """Ranges with their text ready: `name`, `ts_ns`, `end_ns`, `thread`, `domain`, `text`."""

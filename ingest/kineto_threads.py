@@ -30,7 +30,7 @@ class Threads(dict[tuple[Any, Any], int]):
     def numbers(self, pids: list[Any], tids: list[Any]) -> Int32s:
         """Number of the thread of each event."""
         try:
-            if len(set(pids)) == 1 == len(set(tids)):
+            if pids.count(pids[0]) == len(pids) and tids.count(tids[0]) == len(tids):
                 return np.full(len(pids), self[pids[0], tids[0]], np.int32)
             numbers = [self[pair] for pair in zip(pids, tids, strict=True)]
         except TypeError:  # a list or an object for a name
