@@ -23,8 +23,9 @@ class TextBlocks(TextLines):
         r"""Yield (number of the block's first line, its lines joined by \n, whether the block ends there).
 
         A block longer than BLOCK_CHARACTERS comes in several pieces of whole lines, all but the last with False.
-        An empty block (further blank lines) may be among them. `is_last` is True while the last block is out, which
-        is empty when the text ends in a blank line, and `is_cut` when moreover its last line had no line end.
+        Lines that were too long are left out and not numbered. An empty block (further blank lines) may be among
+        them. `is_last` is True while the last block is out, which is empty when the text ends in a blank line, and
+        `is_cut` when moreover its last line had no line end.
         """
         number, carry, self.is_last = 1, "", False
         for whole in self._whole_lines():
@@ -34,12 +35,13 @@ class TextBlocks(TextLines):
                 lines = part.count("\n") + 2
                 yield (number, part, True) if part[:1] != "\n" else (number + 1, part[1:], True)
                 number += lines
-            if len(carry) > BLOCK_CHARACTERS:
+            if len(carry) > BLOCK_CHARACTERS and carry.endswith("\n"):
                 yield number, carry[:-1], False
                 number += carry.count("\n") - 1
                 carry = "\n"
         self.is_last = True
-        yield number, carry.strip("\n"), True
+        text = carry.lstrip("\n")
+        yield number + len(carry) - len(text), text.rstrip("\n"), True
 
     def _whole_lines(self) -> Iterator[str]:
         r"""Repaired text that ends in \n, piece by piece; only a last line without a line end comes without."""
