@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import polars as pl
+import pyarrow as pa
 
 from ingest.callpaths import clean_text
 from ingest.errors import BadInput
@@ -150,22 +151,30 @@ class SqliteExport:
     def _fast(self, scan: Scan) -> Iterator[pl.DataFrame]:
         """Batches as ADBC reads them. Raises NotPlainError for anything that needs care."""
         try:
-            from adbc_driver_manager import Error
-            from adbc_driver_sqlite import dbapi
+            # Not the driver's dbapi module: where pandas is installed it imports that, which takes half a second.
+            import adbc_driver_sqlite
+            from adbc_driver_manager import AdbcConnection, AdbcStatement, Error
         except ImportError:  # a platform without the driver
             raise NotPlainError from None
         try:
-            with dbapi.connect(self._uri) as connection, connection.cursor() as cursor:
+            with (
+                adbc_driver_sqlite.connect(self._uri) as database,
+                AdbcConnection(database) as connection,
+                AdbcStatement(connection) as statement,
+            ):
                 for pragma in (*_PRAGMAS, *self._tolerant, f"hard_heap_limit={_HEAP_BYTES}"):
-                    cursor.execute(f"PRAGMA {pragma}")
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-                cursor.execute(scan.sql())
-                for batch in cursor.fetch_record_batch():
-                    frame = arrow_frame(batch, self._count)
-                    if any(frame.schema[name] != kind for name, kind in scan.kinds().items()):
-                        raise NotPlainError
-                    yield scan.finish(frame)
-        except (Error, OSError) as error:
+                    statement.set_sql_query(f"PRAGMA {pragma}")
+                    statement.execute_update()
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+                statement.set_sql_query(scan.sql())
+                stream, _ = statement.execute_query()
+                with pa.RecordBatchReader.from_stream(stream) as reader:
+                    for batch in reader:
+                        frame = arrow_frame(batch, self._count)
+                        if any(frame.schema[name] != kind for name, kind in scan.kinds().items()):
+                            raise NotPlainError
+                        yield scan.finish(frame)
+        except (Error, OSError, pa.ArrowException) as error:
             raise NotPlainError from error
 
     def _careful(self, scan: Scan, last: int | None) -> Iterator[pl.DataFrame]:

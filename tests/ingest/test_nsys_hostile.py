@@ -15,7 +15,7 @@ import pytest
 from ingest import nsys_sqlite_file
 from ingest.errors import BadInput
 from ingest.nsys_sqlite import IMPORTER
-from tests.ingest.nsys_exports import TABLES, TID, UTC, tables_of_generation, write_sqlite
+from tests.ingest.nsys_exports import GENERATIONS, TABLES, TID, UTC, tables_of_generation, write_sqlite
 from tests.ingest.support import counts_of, ingest_file
 from tests.ingest.test_nsys_sqlite import Tables, rows
 from tests.ingest.text_damage import data_loss, flipped
@@ -41,7 +41,7 @@ def many_calls(tmp_path: Path, number: int) -> Path:
 
 
 def starts(tables: Tables) -> list[int]:
-    return [row[0] - UTC for row in rows(tables, "api_calls", "start_ns api") if row[1] != "osrt"]
+    return [row[0] % UTC for row in rows(tables, "api_calls", "start_ns api") if row[1] != "osrt"]
 
 
 @pytest.fixture(params=["adbc", "standard library"])
@@ -61,6 +61,16 @@ def test_both_ways_of_reading_give_the_same(engine: str, tmp_path: Path) -> None
     assert rows(tables, "ranges", "attributes")[3] == ('{"category":"io","payload":8}',)
     assert len(rows(tables, "gpu_ops", "op")) == 8
     assert data_loss(tables) == {"metrics_without_name": 1, "profiler_lost_events": 1}
+
+
+def test_plain_tables_are_read_by_the_driver_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError("read row by row")
+
+    monkeypatch.setattr(nsys_sqlite_file.SqliteExport, "_careful", refuse)
+    for generation in GENERATIONS:
+        export = write_sqlite(tmp_path / f"{generation}.sqlite", tables_of_generation(generation))
+        assert len(starts(ingest_file(export, tmp_path, IMPORTER))) == 5
 
 
 def test_views_triggers_virtual_tables_and_generated_columns(engine: str, tmp_path: Path) -> None:
