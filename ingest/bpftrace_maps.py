@@ -10,6 +10,7 @@ https://github.com/bpftrace/bpftrace/blob/master/docs/language.md, …/src/outpu
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 
 from ingest.bpftrace_comments import Comments
@@ -47,7 +48,7 @@ def sniff(head: bytes, path: Path) -> bool:
     lines = head_lines(head)
     if lines and is_json_line(lines[0]):
         return True
-    pairs = zip(lines, [*lines[1:], ""], strict=True)
+    pairs = zip_longest(lines, lines[1:], fillvalue="")
     return any(
         line.startswith(_COMMENTS) or _WHOLE.fullmatch(line) or (_OPEN.fullmatch(line) and _FRAME.search(below[-400:]))
         for line, below in pairs

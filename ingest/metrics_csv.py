@@ -33,7 +33,7 @@ _VALUE_COLUMNS = frozenset(("value", "val", "sample", "metric_value"))
 _PROCESS = frozenset(("pid", "process_id"))
 _DEVICE = frozenset(("gpu", "gpu_index", "gpu_id", "device_index", "device"))
 _HEADER_NAME = re.compile(r"([^{}]*)\{(.*)\}")
-_LABEL = re.compile(r'([\w.]+)\s*=~?\s*"((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(?<![\w.])([\w.]++)\s*=~?\s*"((?:[^"\\]|\\.)*)"')
 _SECRET = re.compile(r"password|secret|token$|api_?key|authorization|cookie", re.IGNORECASE)
 
 

@@ -25,7 +25,7 @@ from ingest.textlines import encoding_of
 
 _MAX_DEPTH = 32
 _OTLP = re.compile(
-    r'[\s\0]*\[?\s*\{\s*(?:"trace"\s*:\s*\{\s*)?"(resource_?spans|batches|resource_?metrics|resource_?logs)"\s*:\s*\[',
+    r'[\s\0]*+\[?\s*+\{\s*(?:"trace"\s*:\s*\{\s*)?"(resource_?spans|batches|resource_?metrics|resource_?logs)"\s*:\s*\[',
     re.IGNORECASE,
 )
 _JAEGER = re.compile(r'\s*\{\s*"data"\s*:\s*\[\s*\{\s*"(traceID|spans|processes)"\s*:')
