@@ -1,7 +1,8 @@
 """Rows of CUDA activity and operating system calls: what ran where, when, for how long.
 
 Tables: https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite Schema Reference). As in CUPTI's records a
-correlation id, a context and a graph of 0 stand for none.
+correlation id, a context and a graph of 0 stand for none. A call whose backtrace was collected may stand there twice,
+the second time a little longer and with `callchainId`: both are written, as `nsys stats` counts both.
 """
 
 from __future__ import annotations

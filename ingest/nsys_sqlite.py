@@ -23,7 +23,7 @@ from ingest.sink import Sink
 
 _MAGIC = b"SQLite format 3\0"
 _COPY_BYTES = 1 << 20
-_SCHEMA_WITHIN = 64 << 20
+_SCHEMA_WITHIN = 32 << 20
 
 
 def sniff(head: bytes, path: Path) -> bool:

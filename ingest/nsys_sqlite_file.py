@@ -8,6 +8,7 @@ pages are damaged, row by row through the standard library.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ class SqliteExport:
     def __init__(self, path: Path, count: Count) -> None:
         self._count = count
         self._bytes = path.stat().st_size
-        self._uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        self._uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
         self._tolerant: tuple[str, ...] = ()
         self._connection = self._open()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -151,6 +152,12 @@ def test_a_table_without_rows_columns_or_row_numbers(engine: str, tmp_path: Path
     assert "ranges" not in tables
     scheduled = [row for row in rows(tables, "stack_samples", "event ts_ns thread_id") if "sched" in row[0]]
     assert scheduled == [("sched_in", UTC + 5, None), ("sched_out", UTC + 6, None)]
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"a?mode=rwc#%20\xff&b.sqlite")
+    write_sqlite(tmp_path / "export.sqlite", tables_of_generation("2024.2")).rename(odd)
+    assert starts(ingest_file(odd, tmp_path, IMPORTER)) == [0, 10, 100, 120, 900]
 
 
 def test_huge_texts_are_cut(tmp_path: Path) -> None:

@@ -76,11 +76,21 @@ def test_without_nsys(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "\n" not in str(refused.value)
 
 
-def test_a_recording_that_is_no_report_yet(tmp_path: Path) -> None:
-    stream = tmp_path / "x.bin"
-    stream.write_bytes(b"U3w[END]NVIDIA Nsight Systems Stream 2023.4.4.54" + bytes(100))
-    with pytest.raises(BadInput, match="QdstrmImporter"):
-        ingest_file(stream, tmp_path, nsys_report.IMPORTER)
+@pytest.mark.parametrize(
+    ("head", "todo"),
+    [
+        (b"U3w[END]NVIDIA Nsight Systems Stream 2023.4.4.54", "QdstrmImporter"),
+        (b'{"data":["[Unknown]","[NSys]","dlclose"', "--type sqlite"),
+        (b"\x89HDF\r\n\x1a\n StringIds META_DATA_EXPORT", "parquetdir"),
+        (b"\xff\xff\xff\xff\xc0\x01 table_name StringIds", "parquetdir"),
+    ],
+)
+def test_recordings_and_exports_of_other_kinds(head: bytes, todo: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(head + bytes(100))
+    with pytest.raises(BadInput, match=todo):
+        ingest_file(path, tmp_path, nsys_report.IMPORTER)
+    assert not nsys_report.IMPORTER.sniff(head.split(b" ")[0][:8], path)
 
 
 @pytest.mark.skipif(not REPORTS.exists(), reason="the corpus is not beside the checkout")
