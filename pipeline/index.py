@@ -22,6 +22,16 @@ CREATE MACRO out_folder() AS
   regexp_replace(regexp_replace(current_setting('temp_directory'), '[^/]*$', ''), '([*?\[])', '[\1]', 'g')
 """
 
+FRONT_VIEW = """
+CREATE VIEW pareto_front AS
+  SELECT p.capture, p.configuration, p.request_count, p.p99_ns, p.requests_per_second, p.tokens_per_second,
+    p.latency_score, p.throughput_score, NOT EXISTS (
+      SELECT 1 FROM pareto AS o WHERE o.latency_score >= p.latency_score AND o.throughput_score >= p.throughput_score
+        AND (o.latency_score > p.latency_score OR o.throughput_score > p.throughput_score)) AS is_on_front
+  FROM pareto AS p WHERE p.latency_score IS NOT NULL AND p.throughput_score IS NOT NULL
+"""
+MAX_FRONT_ROWS = 50
+
 
 def captures_in(out: Path) -> list[Path]:
     """Output folders of the captures in OUT that have tables, by name."""
@@ -63,6 +73,8 @@ def _write_database(out: Path) -> None:
                 connection.execute(view_sql(name, TABLES[name].columns, "out_folder()"))
                 grain = TABLES[name].grain.replace("'", "''")
                 connection.execute(f"COMMENT ON VIEW \"{name}\" IS '{grain}'")
+            if "pareto" in present_tables(out):
+                connection.execute(FRONT_VIEW)
         finally:
             connection.close()
         partial.replace(path)
@@ -70,6 +82,19 @@ def _write_database(out: Path) -> None:
         raise output_error(error, path) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _front(out: Path) -> list[dict[str, Any]]:
+    """Rows of `pareto_front` of all captures, those on the front first; none without a capture that could be judged."""
+    with duckdb.connect(str(out / DATABASE), read_only=True) as connection:
+        if not connection.execute("SELECT 1 FROM duckdb_views() WHERE view_name = 'pareto_front'").fetchall():
+            return []
+        cursor = connection.execute(
+            "SELECT * FROM pareto_front ORDER BY is_on_front DESC, latency_score DESC, throughput_score DESC, capture"
+            f" LIMIT {MAX_FRONT_ROWS}"
+        )
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
 def build_index(out: Path) -> list[dict[str, Any]]:
@@ -87,5 +112,5 @@ def build_index(out: Path) -> list[dict[str, Any]]:
 
     _write_database(out)
     rows = [summarise(folder) for folder in folders]
-    write_atomic(out / PAGE, render_index([row.to_dict() for row in rows]))
+    write_atomic(out / PAGE, render_index([row.to_dict() for row in rows], _front(out)))
     return [row.to_dict() for row in rows]

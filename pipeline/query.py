@@ -18,7 +18,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from ingest.errors import BadInput
-from pipeline.index import captures_in, present_tables, view_sql
+from pipeline.index import FRONT_VIEW, captures_in, present_tables, view_sql
 from pipeline.progress import printable
 from schemas.tables import TABLES
 
@@ -55,6 +55,8 @@ def open_tables(out: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 except duckdb.Error as error:
                     todo = "run `leakpath run` again, it rewrites what is damaged"
                     raise BadInput(f"a damaged table: {str(error).splitlines()[0]}", where=name, todo=todo) from error
+            if "pareto" in present_tables(folder):
+                connection.execute(FRONT_VIEW)
             # DuckDB holds both the pattern and the files it finds against this list.
             connection.execute("SET allowed_directories = [?, ?]", [f"{folder}/", pattern])
             connection.execute("SET enable_external_access = false")

@@ -102,7 +102,7 @@ def _levels(database: Database, side: str) -> dict[int | None, Row]:
     series: dict[int | None, list[tuple[int, int | None]]] = {}
     for process, level, tokens in database.rows(
         f"SELECT process_id, min({column}), max(prompt_tokens) FROM token_steps WHERE {column} IS NOT NULL"
-        " GROUP BY file_id, process_id, request_id ORDER BY process_id, min(ts_ns), request_id"
+        " GROUP BY process_id, request_number ORDER BY process_id, min(ts_ns), request_number"
     ):
         series.setdefault(process, []).append((level, tokens))
     found = {}

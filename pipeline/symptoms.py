@@ -71,12 +71,12 @@ def pauses(database: Database, settings: SymptomSettings) -> list[Row]:
     rows = database.rows(
         "WITH usual AS (SELECT process_id, model, quantile_cont(interval_ns, 0.5) AS median_ns FROM token_steps"
         " WHERE interval_ns IS NOT NULL GROUP BY ALL)"
-        " SELECT s.process_id, s.model, count(*), count(DISTINCT (s.file_id, s.request_id)), max(s.interval_ns),"
+        " SELECT s.process_id, s.model, count(*), count(DISTINCT s.request_number), max(s.interval_ns),"
         " arg_max(s.request_id, s.interval_ns), any_value(u.median_ns), sum(s.interval_ns)"
         " FROM token_steps AS s JOIN usual AS u ON u.process_id IS NOT DISTINCT FROM s.process_id AND u.model = s.model"
         # A request's first interval holds what is built lazily; it is no pause in the middle.
         " WHERE s.token_index > 1 AND s.interval_ns >= greatest(? * u.median_ns, ? * 1e9) GROUP BY ALL"
-        " HAVING count(DISTINCT (s.file_id, s.request_id)) >= ? ORDER BY 3 DESC, 1, 2",
+        " HAVING count(DISTINCT s.request_number) >= ? ORDER BY 3 DESC, 1, 2",
         [settings.pause_min_ratio, settings.pause_min_seconds, settings.pause_min_requests],
     )
     found = []

@@ -81,13 +81,15 @@ def interval_trend(database: Database, process_id: int | None, model: str, setti
     """The trend of one process and model, over at most MAX_REQUESTS requests, the longest, and MAX_TOKENS of each."""
     rows = database.rows(
         "SELECT number, token_index, interval_ns FROM ("
-        " SELECT t.*, row_number() OVER (PARTITION BY number ORDER BY token_index) - 1 AS place FROM ("
-        "  SELECT file_id, request_id, coalesce(token_index, place) AS token_index, interval_ns,"
-        "   dense_rank() OVER (ORDER BY held DESC, file_id, request_id) AS number, held FROM ("
-        "    SELECT *, count(*) OVER (PARTITION BY file_id, request_id) AS held FROM token_steps"
-        "    WHERE interval_ns IS NOT NULL AND process_id IS NOT DISTINCT FROM ? AND model = ?)) AS t"
-        " WHERE number <= ?) WHERE held <= ? OR place * ?::BIGINT // held > (place - 1) * ?::BIGINT // held"
-        " ORDER BY number, token_index",
+        " SELECT *, row_number() OVER (PARTITION BY number ORDER BY token_index) - 1 AS place FROM ("
+        "  SELECT r.number, r.held, coalesce(s.token_index, s.place) AS token_index, s.interval_ns"
+        "  FROM token_steps AS s JOIN ("
+        "   SELECT request_number, count(*) AS held,"
+        "    row_number() OVER (ORDER BY count(*) DESC, request_number) AS number FROM token_steps"
+        "   WHERE interval_ns IS NOT NULL AND process_id IS NOT DISTINCT FROM ? AND model = ? GROUP BY request_number"
+        "   ORDER BY number LIMIT ?) AS r USING (request_number)"
+        "  WHERE s.interval_ns IS NOT NULL))"
+        " WHERE held <= ? OR place * ?::BIGINT // held > (place - 1) * ?::BIGINT // held ORDER BY number, token_index",
         [process_id, model, MAX_REQUESTS, MAX_TOKENS, MAX_TOKENS, MAX_TOKENS],
     )
     if not rows:

@@ -10,8 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from reports import text
 
 
-def render_index(captures: Sequence[dict[str, Any]]) -> str:
-    """The page for capture summaries as plain data (`pipeline.summary`); self-contained, everything escaped."""
+def render_index(captures: Sequence[dict[str, Any]], front: Sequence[dict[str, Any]] = ()) -> str:
+    """The page for capture summaries as plain data (`pipeline.summary`); self-contained, everything escaped.
+
+    `front` are rows of `pareto_front`, shown where there are several to weigh against each other.
+    """
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -19,5 +22,10 @@ def render_index(captures: Sequence[dict[str, Any]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(bytes_text=text.bytes_text, plural=text.plural)
-    return environment.get_template("index.html.j2").render(captures=captures)
+    environment.filters.update(
+        bytes_text=text.bytes_text,
+        plural=text.plural,
+        duration_text=text.duration_text,
+        count_text=text.count_text,
+    )
+    return environment.get_template("index.html.j2").render(captures=captures, front=front)

@@ -58,6 +58,18 @@ _LINES = (
         "The allocator's own state at the last dump. Scatter = 1 − largest free block / all free bytes.",
     ),
     (
+        "Requests",
+        "requests request_latency slo",
+        "Percentiles interpolate between requests; a server's histograms are read by the usual interpolation inside a"
+        " bucket. An objective is judged over sliding windows with enough requests, else it abstains.",
+    ),
+    (
+        "Tokens",
+        "tokens token_memory",
+        "Growth from a token to the next of its request, without intervals in which another began or ended; expected:"
+        " 2 × layers × heads × head size × bytes of a number. Interval against position: seasonal Kendall slope.",
+    ),
+    (
         "Flame graphs",
         "allocations call_paths frames",
         "Allocated bytes by call path of the allocation, root to leaf; the peak is when most tensor bytes are live.",

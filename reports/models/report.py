@@ -10,6 +10,7 @@ from reports.models.findings import Finding, read_findings
 from reports.models.ledger import DeviceLedger, read_ledgers
 from reports.models.method import MethodLine, read_method
 from reports.models.quality import Quality, read_quality
+from reports.models.requests import Requests, read_requests
 from reports.models.suspects import LetGo, Suspect, read_let_go, read_suspects
 from reports.models.timeline import Timeline, read_timelines
 from reports.models.verdict import Verdict, read_verdict
@@ -39,6 +40,7 @@ class Report:
     ledgers_left_out: int
     allocator_moments: tuple[AllocatorMoment, ...]
     allocator: AllocatorState | None
+    requests: Requests
     quality: Quality
     method: tuple[MethodLine, ...]
 
@@ -71,6 +73,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         ledgers_left_out=ledgers_left_out,
         allocator_moments=read_moments(tables),
         allocator=read_allocator(tables),
+        requests=read_requests(tables, findings),
         quality=read_quality(tables),
         method=tuple(read_method(tables)),
     )

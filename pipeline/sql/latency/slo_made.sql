@@ -3,9 +3,12 @@
 -- more than a full window may have:
 --   2 of 30 requests above the P99 target: missed, as 2 of 100 would be; 1 of 30: abstained.
 CREATE TEMP TABLE _placed AS
-SELECT *, 'time' AS window_kind, at_ns AS position FROM served_requests WHERE at_ns IS NOT NULL
+SELECT source, latency_ns, first_token_after_ns, is_short, is_error, is_truncated, 'time' AS window_kind, at_ns AS position
+FROM served_requests WHERE at_ns IS NOT NULL
 UNION ALL
-SELECT *, 'count', row_number() OVER (PARTITION BY source ORDER BY at_ns, request_id) - 1 FROM served_requests WHERE at_ns IS NOT NULL;
+SELECT source, latency_ns, first_token_after_ns, is_short, is_error, is_truncated, 'count',
+    row_number() OVER (PARTITION BY source ORDER BY at_ns, request_id) - 1
+FROM served_requests WHERE at_ns IS NOT NULL;
 
 CREATE TEMP TABLE _slid AS
 SELECT p.*, unnest(range(
