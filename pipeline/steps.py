@@ -20,6 +20,7 @@ from pipeline.leaks.pools import processes_with_segments
 from pipeline.leaks.root_causes import RootCause, root_causes
 from pipeline.leaks.suspects import Rated, judge_groups
 from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
+from pipeline.objectives import missed_objectives
 from pipeline.serving import judge_serving
 from pipeline.symptoms import symptom_findings
 from schemas.config import Config
@@ -153,7 +154,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     cause_rows = root_cause_rows(suspects, causes, contexts, [fragmentation_cause(state) for state in fragmented])
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
-    serving = symptom_findings(database, config)
+    serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo)]
     found = build_findings(database, suspects, cause_rows, config.leaks, fragmented, serving)
     write_rows(capture_dir, "findings", found)
 

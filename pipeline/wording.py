@@ -23,3 +23,16 @@ def bytes_text(value: float) -> str:
 def evidence_text(*parts: tuple[str, str]) -> str:
     """Rows that a finding rests on, as JSON: (table, SQL condition) each."""
     return json.dumps([{"table": table, "where": where} for table, where in parts])
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds in the unit that reads best: 1.8 s, 450 ms, 12.3 µs."""
+    for limit, factor, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        if abs(seconds) < limit * 0.9995:  # what three digits round to 1000 is one of the next unit
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.4g} s"
+
+
+def quoted_text(value: object) -> str:
+    """Text of a capture as a SQL literal, for the conditions of evidence."""
+    return "'" + str(value).replace("'", "''") + "'"

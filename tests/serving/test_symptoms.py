@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.objectives import missed_objectives
 from pipeline.symptoms import symptom_findings
 from schemas.config import Config, SloSettings
 from tests.serving.support import SECOND, START, request, serve
@@ -27,7 +29,7 @@ def _tokens(interval_s: Any, count: int = 10, length: int = 80) -> list[dict[str
 def _titles(temp: Path, config: Config | None = None, **rows: Any) -> list[tuple[str, str]]:
     settings = config or Config()
     database = serve(temp, settings, **rows)
-    found = symptom_findings(database, settings)
+    found = [*symptom_findings(database, settings.symptoms), *missed_objectives(database, settings.slo)]
     for finding in found:
         for part in json.loads(finding["evidence"]):
             assert database.rows(f"SELECT count(*) FROM {part['table']} WHERE {part['where']}")[0][0] > 0
@@ -49,6 +51,20 @@ def test_pauses_point_to_the_cache(tmp_path: Path) -> None:
     assert severity == "warning"
     assert title.startswith("Cache: answers pause in the middle: 4 pauses in 4 requests, 6.08 s together")
     assert "the longest 1.52 s (request " in title and "against 20 ms between tokens" in title
+
+
+@pytest.mark.parametrize(("busy", "severity", "layer"), [(0.01, "info", "Host"), (0.6, "warning", "Cache")])
+def test_a_device_that_idles_meanwhile_points_to_the_host(
+    busy: float, severity: str, layer: str, tmp_path: Path
+) -> None:
+    """In each of 4 pauses of 1.52 s one operation takes a share of it; others frame all tokens."""
+    rows = _tokens(lambda number, index: 0.02 + (1.5 if index == 40 and number % 3 == 0 else 0))
+    waits = [(a["ts_ns"], b["ts_ns"]) for a, b in pairwise(rows) if b["ts_ns"] - a["ts_ns"] > SECOND]
+    ops = [{"start_ns": start, "end_ns": start + round(busy * (end - start))} for start, end in waits]
+    ops += [{"start_ns": at, "end_ns": at + 1} for at in (START - SECOND, rows[-1]["ts_ns"] + SECOND)]
+    [(found, title)] = _titles(tmp_path, tokens=rows, gpu_ops=ops)
+    assert (found, title.split(":")[0]) == (severity, layer)
+    assert title.endswith(f"the device worked for {busy:.2%} of that time")
 
 
 @pytest.mark.parametrize(
