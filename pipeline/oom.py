@@ -115,6 +115,9 @@ def _advice(event: OutOfMemory, holders: list[str]) -> str | None:
             if event.free is None
             else None
         )
+    room = (event.reserved or 0) + (event.device_free or 0)
+    if event.device_free is not None and event.requested > room:
+        return f"Even an empty allocator would have had {bytes_text(room)} only: the request itself has to shrink."
     if event.would_fit_in_one_piece:
         said = (
             "It would have fitted in one piece: expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF lets free memory be"

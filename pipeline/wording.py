@@ -6,7 +6,8 @@ import json
 import re
 
 LIBRARY_FRAME = re.compile(
-    r"^\s*0x[0-9a-f]+\s*$|site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
+    r"^\s*0x[0-9a-f]+\s*$|<built-in |"
+    r"site-packages|dist-packages|/torch/|/lib/python|<frozen|\.so\b|\.cpp\b|\.h:|\.cu\b|\?\?:0|::"
 )
 """A frame, as text, that is not of the user's own code."""
 

@@ -79,6 +79,11 @@ def test_what_would_have_helped(state: dict[str, Any], helps: str, tmp_path: Pat
     assert helps in _finding(tmp_path, state)["advice"]
 
 
+def test_a_request_larger_than_the_device(tmp_path: Path) -> None:
+    found = _finding(tmp_path, {}, requested_bytes=400 * GB)
+    assert found["advice"] == "Even an empty allocator would have had 81 GB only: the request itself has to shrink."
+
+
 def test_without_a_history_it_says_what_to_record(tmp_path: Path) -> None:
     found = _finding(tmp_path, None, requested_bytes=None, name="cudaMalloc", device_free_bytes=None)
     assert found["title"] == "Out of memory on device 0: cudaMalloc failed"
