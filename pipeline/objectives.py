@@ -31,7 +31,7 @@ def missed_objectives(database: Database, settings: SloSettings) -> list[Row]:
     rows = database.rows(
         "SELECT source, metric, objective, count(*) FILTER (slo_verdict = 'missed'),"
         " count(*) FILTER (slo_verdict <> 'abstained'), arg_max(value, value) FILTER (slo_verdict = 'missed'),"
-        " any_value(target), any_value(unit) FROM slo WHERE window_kind IN ('time', 'count') GROUP BY ALL"
+        " any_value(target), any_value(unit) FROM slo WHERE window_kind IN ('time', 'count', 'server') GROUP BY ALL"
         " HAVING count(*) FILTER (slo_verdict = 'missed') > 0 ORDER BY 1, 2, 3"
     )
     found = []

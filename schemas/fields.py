@@ -428,7 +428,12 @@ _FIELDS: tuple[Field, ...] = (
         "latency_p99, short_latency_p95, first_token_p95, error_ratio or truncation_ratio.",
         nullable=False,
     ),
-    Field("window_kind", "text", "time, count (of requests), before, during or after a period.", nullable=False),
+    Field(
+        "window_kind",
+        "text",
+        "time, count (of requests), server (since it started), before, during or after a period.",
+        nullable=False,
+    ),
     Field("period", "text", "Period of capture.yaml that the window belongs to."),
     _count("bad_count", "Requests that break the objective by themselves."),
     Field("target", "float64", "Highest value that meets the objective.", nullable=False),

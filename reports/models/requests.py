@@ -165,7 +165,11 @@ def _objective(row: Row) -> Objective:
     return Objective(
         OBJECTIVES.get(name, tidy(name, 40)),
         tidy(row["metric"] if row["source"] == "prometheus" else row["source"].replace("_", " "), 60),
-        f"{row['around']} {tidy(row['period'], 60)}" if row["period"] is not None else "sliding windows",
+        f"{row['around']} {tidy(row['period'], 60)}"
+        if row["period"] is not None
+        else "since the server started"
+        if row["around"]
+        else "sliding windows",
         _value(row["target"], row["unit"]),
         _value(row["worst"], row["unit"]),
         row["met"],

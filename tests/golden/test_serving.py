@@ -101,6 +101,22 @@ def test_histograms_are_interpolated_as_prometheus_does(judged: Judged, name: st
         assert [row["p50_ns"], row["p95_ns"], row["p99_ns"]] == pytest.approx(wanted, abs=1)
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT.parent / "corpus" / "prom_vllm").rglob("*.prom")), ids=lambda path: path.stem[:8]
+)
+def test_one_scrape_of_vllm(path: Path, tmp_path: Path) -> None:
+    ingest([path], path, tmp_path / "out")
+    analyze(tmp_path / "out", Config())
+    found = rows(tmp_path / "out", "SELECT * FROM {request_latency} WHERE model IS NULL")
+    buckets = _buckets(path.read_text())
+    assert {row["measure"] for row in found} == {"latency", "first_token", "queue", "token_interval"}
+    for row in found:
+        known = sorted(buckets[row["metric"]].items())
+        wanted = [histogram_quantile(share, known) * 1e9 for share in (0.5, 0.95, 0.99)]
+        assert row["request_count"] == known[-1][1] > 0
+        assert [row["p50_ns"], row["p95_ns"], row["p99_ns"]] == pytest.approx(wanted, abs=1)
+
+
 def test_no_symptom_is_seen_where_none_was_planted(judged: Judged) -> None:
     for name in ("clean", "kv_leak"):
         found = rows(judged(name).out, "SELECT finding_kind, severity FROM {findings}")

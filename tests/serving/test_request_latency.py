@@ -78,11 +78,10 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("metric", NAMES)
-def test_names_of_servers(metric: str, tmp_path: Path) -> None:
-    rows = [bucket(metric, 0, le, 4, model_name="m") for le in BOUNDS[1:]]
-    found = serve(tmp_path, metrics=rows).rows("SELECT DISTINCT measure, metric, start_ns FROM request_latency")
-    assert found == ([(NAMES[metric], metric, None)] if NAMES[metric] else [])
+def test_names_of_servers(tmp_path: Path) -> None:
+    rows = [bucket(metric, 0, le, 4, model_name="m") for metric in NAMES for le in BOUNDS[1:]]
+    found = serve(tmp_path, metrics=rows).rows("SELECT DISTINCT metric, measure, start_ns FROM request_latency")
+    assert sorted(found) == sorted((metric, measure, None) for metric, measure in NAMES.items() if measure)
 
 
 def test_histograms_that_rise_and_restart(tmp_path: Path) -> None:

@@ -150,6 +150,22 @@ def test_a_servers_counters_and_histograms(tmp_path: Path) -> None:
     ]
 
 
+def test_one_scrape_without_a_time_tells_all_since_the_start(tmp_path: Path) -> None:
+    rows = [
+        bucket("vllm:e2e_request_latency_seconds", 0, le, n) for le, n in (("1", 150.0), ("2", 200.0), ("+Inf", 200.0))
+    ]
+    rows.append(sample("vllm:request_success_total", 0, 200.0, finished_reason="abort"))
+    database = serve(tmp_path, metrics=[row | {"ts_ns": None} for row in rows])
+    assert database.rows("SELECT start_ns, end_ns, p50_ns FROM request_latency WHERE model IS NULL") == [
+        (None, None, 666_666_667)
+    ]
+    assert database.rows("SELECT window_kind, start_ns, objective, value, slo_verdict FROM slo ORDER BY objective") == [
+        ("server", None, "error_ratio", 0.0, "met"),
+        ("server", None, "latency_p99", pytest.approx(1.96), "missed"),
+        ("server", None, "truncation_ratio", 1.0, "missed"),
+    ]
+
+
 def test_the_pareto_front(tmp_path: Path) -> None:
     def run(start: float, count: int, latency: float) -> list[dict[str, Any]]:
         return [request(f"{start}-{n}", start + n * 100 / count, latency, status="200") for n in range(count)]

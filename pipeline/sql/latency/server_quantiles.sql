@@ -3,14 +3,18 @@
 -- started) or window. `model` is null for all of them together.
 CREATE TEMP TABLE _parts AS
 SELECT 'capture' AS scope, NULL::BIGINT AS window_id, metric, measure, model, le_ns, increase AS amount, ts_ns FROM server_steps
-WHERE series_kind = 'histogram' AND NOT is_only
+WHERE series_kind = 'histogram' AND NOT is_only AND ts_ns IS NOT NULL
 UNION ALL
 SELECT 'server', NULL, metric, measure, model, le_ns, value, ts_ns FROM server_steps WHERE series_kind = 'histogram' AND is_last
 UNION ALL
 SELECT 'window', w.window_id, s.metric, s.measure, NULL, s.le_ns, s.increase, s.ts_ns
 FROM (SELECT metric, measure, le_ns, ts_ns, sum(increase) AS increase FROM server_steps
     WHERE series_kind = 'histogram' AND increase IS NOT NULL GROUP BY ALL) AS s
-JOIN slo_windows AS w ON w.source = 'prometheus' AND s.ts_ns > w.start_ns AND s.ts_ns <= w.end_ns;
+JOIN slo_windows AS w ON w.source = 'prometheus' AND s.ts_ns > w.start_ns AND s.ts_ns <= w.end_ns
+UNION ALL
+SELECT 'window', w.window_id, s.metric, s.measure, NULL, s.le_ns, s.value, NULL FROM server_steps AS s
+JOIN slo_windows AS w ON w.window_kind = 'server' AND s.is_last
+WHERE s.series_kind = 'histogram';
 
 CREATE TEMP TABLE _sums AS
 SELECT scope, window_id, metric, measure, CASE WHEN grouping(model) = 0 THEN model END AS model, le_ns,

@@ -1,6 +1,6 @@
 -- What a server's own histograms and counters of requests rose by from one scrape to the next. A value that falls is a
 -- restart: it counts from 0. What stood in the first scrape happened before it: `increase` is null there, but for a series
--- that was scraped once only.
+-- that was scraped once only. Scrapes without times follow each other as they stand in their file.
 CREATE TEMP TABLE _measured AS
 SELECT metric, 'histogram' AS series_kind, regexp_replace(metric, '_bucket$', '') AS base,
     CASE WHEN regexp_matches(metric, '_(ms|milliseconds)_bucket$') THEN 1e6 ELSE 1e9 END AS unit_ns,
@@ -27,7 +27,7 @@ SELECT s.file_id, s.event_index, m.series_kind, m.measure, m.base AS metric, s.m
         json_extract_string(s.labels, '$.finished_reason'), json_extract_string(s.labels, '$.finish_reason'), ''
     )) AS outcome
 FROM metrics AS s JOIN _measured AS m ON m.metric = s.metric
-WHERE m.measure IS NOT NULL AND s.ts_ns IS NOT NULL AND isfinite(s.value) AND s.value >= 0
+WHERE m.measure IS NOT NULL AND isfinite(s.value) AND s.value >= 0
     AND coalesce(json_extract_string(s.labels, '$.handler'), '') NOT IN ('/metrics', '/health', '/ping');
 
 CREATE TEMP TABLE server_steps AS

@@ -44,14 +44,22 @@ SELECT window_id, 'requests' AS metric, unnest([
 ]) AS found
 FROM _members GROUP BY window_id;
 
-CREATE TEMP TABLE _outcomes AS
-SELECT w.window_id, s.metric, sum(s.increase) AS known,
-    coalesce(sum(s.increase) FILTER (len(list_filter(getvariable('error_statuses'), lambda wanted: s.outcome GLOB wanted)) > 0), 0) AS failed,
-    coalesce(sum(s.increase) FILTER (len(list_filter(getvariable('truncated_statuses'), lambda wanted: s.outcome GLOB wanted)) > 0), 0) AS cut
+CREATE TEMP TABLE _counted AS
+SELECT w.window_id, s.metric, s.outcome, s.increase AS amount
 FROM server_steps AS s
 JOIN slo_windows AS w ON w.source = 'prometheus' AND s.ts_ns > w.start_ns AND s.ts_ns <= w.end_ns
 WHERE s.series_kind = 'counter' AND s.increase IS NOT NULL
-GROUP BY w.window_id, s.metric HAVING bool_or(s.outcome <> '');
+UNION ALL
+SELECT w.window_id, s.metric, s.outcome, s.value
+FROM server_steps AS s JOIN slo_windows AS w ON w.window_kind = 'server' AND s.is_last
+WHERE s.series_kind = 'counter';
+
+CREATE TEMP TABLE _outcomes AS
+SELECT s.window_id, s.metric, sum(s.amount) AS known,
+    coalesce(sum(s.amount) FILTER (len(list_filter(getvariable('error_statuses'), lambda wanted: s.outcome GLOB wanted)) > 0), 0) AS failed,
+    coalesce(sum(s.amount) FILTER (len(list_filter(getvariable('truncated_statuses'), lambda wanted: s.outcome GLOB wanted)) > 0), 0) AS cut
+FROM _counted AS s
+GROUP BY s.window_id, s.metric HAVING bool_or(s.outcome <> '');
 
 CREATE TEMP TABLE _served AS
 SELECT window_id, metric, {'objective': CASE measure WHEN 'latency' THEN 'latency_p99' ELSE 'first_token_p95' END,

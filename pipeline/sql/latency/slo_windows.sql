@@ -6,7 +6,7 @@ CREATE TEMP TABLE _moments AS
 SELECT source, at_ns, clock_aligned, request_id FROM served_requests WHERE at_ns IS NOT NULL
 UNION ALL
 -- What a scrape counted happened before it: the windows of a server are (start, end].
-SELECT DISTINCT 'prometheus', ts_ns - (increase IS NOT NULL)::INTEGER, clock_aligned, NULL FROM server_steps;
+SELECT DISTINCT 'prometheus', ts_ns - (increase IS NOT NULL)::INTEGER, clock_aligned, NULL FROM server_steps WHERE ts_ns IS NOT NULL;
 
 CREATE TEMP TABLE _spans AS
 SELECT source, min(at_ns) AS first_ns, max(at_ns) AS last_ns, count(*) AS moment_count,
@@ -52,4 +52,8 @@ SELECT row_number() OVER (ORDER BY source, window_kind, start_ns, end_ns, period
         UNION ALL SELECT 'during', name, start_ns, end_ns FROM _period
         UNION ALL SELECT 'after', name, end_ns, end_ns + around_ns FROM _period
     ) AS p ON true
+    UNION ALL
+    -- Scrapes without times have one window: all since the server started.
+    SELECT 'prometheus', 'server', NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    WHERE EXISTS (FROM server_steps) AND NOT EXISTS (FROM server_steps WHERE ts_ns IS NOT NULL)
 );
