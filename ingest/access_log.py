@@ -35,8 +35,8 @@ _LINE = re.compile(
     re.ASCII,
 )
 _FIELD = re.compile(
-    # A quote or bracket that is left open takes the rest of the line.
-    r"\s*(?:(?P<name>[A-Za-z_][\w.-]*+)[=:])?"
+    # A quote or bracket that is left open takes the rest of the line. Blanks are tried from their first one only.
+    r"(?<!\s)\s*+(?:(?P<name>[A-Za-z_][\w.-]*+)[=:])?"
     r'(?P<value>"(?:[^"\\]++|\\.)*+(?:"|\\?$)|\[[^\]]*+(?:\]|$)|[^\s"]++)',
     re.ASCII,
 )

@@ -86,9 +86,11 @@ class _Batches:
             self._sink.count("damaged_lines", severity="data_loss", detail=f"the first is line {line}")
             return
         if lost := record.pop("lost", None):
-            times = [name for name in lost if name in ("start", "end", "timestamp")]
-            name = "times_before_the_start" if times else "numbers_beyond_64_bits"
-            self._sink.count(name, severity="data_loss", detail=f"{kind}.{lost[0]} in line {line}")
+            first, value = next(iter(lost.items()))
+            name = "negative_values" if value < 0 else "numbers_beyond_64_bits"
+            if not lost.keys().isdisjoint(("start", "end", "timestamp")):
+                name = "times_before_the_start"
+            self._sink.count(name, severity="data_loss", detail=f"{kind}.{first} in line {line}")
         if unknown:
             self._records.unknown_keys(kind, unknown)
         self._rows.setdefault(kind, []).append({"event_index": self.count, **record})

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ingest.cupti_enums import ENUM_NUMBERS, KIND_NAMES, MARKER_END, MARKER_START
-from ingest.cupti_text_words import ATTRIBUTES, IGNORED, OBJECTS, OVERHEADS, UNIFIED_KEYS, UNIFIED_WORDS, WORDS
+import polars as pl
 
-INT64_MAX, UINT64_MAX = (1 << 63) - 1, (1 << 64) - 1
+from ingest.cupti_enums import COLUMNS, ENUM_NUMBERS, KIND_NAMES, MARKER_END, MARKER_START
+from ingest.cupti_loose import LIMITS
+from ingest.cupti_text_words import ATTRIBUTES, IGNORED, OBJECTS, OVERHEADS, UNIFIED_KEYS, UNIFIED_WORDS, WORDS
 
 _NAMES = "|".join(sorted((name for name in KIND_NAMES if name != "INVALID"), key=len, reverse=True))
 _START = re.compile(rf"\s*(CONC KERNEL|{_NAMES})(?=[ :]) ?:?(.*)", re.DOTALL)
@@ -52,7 +53,7 @@ def kind_of(line: str) -> str | None:
 def parse(kind: str, text: str) -> tuple[dict[str, Any], set[str]]:
     """Attributes and unknown keys of the lines of one record of the kind. Raises NotARecord for other text.
 
-    Numbers beyond 64 bits and times before the trace's start (printed as 2^64 less) are left out under `lost`.
+    Numbers that their columns can't hold, as times before the trace's start (printed as 2^64 less), are under `lost`.
     """
     begin = _START.match(text)
     if begin is None or len(text) > MAX_CHARACTERS:
@@ -132,23 +133,12 @@ def _name(text: str) -> str | None:
 
 
 def _checked(record: dict[str, Any]) -> dict[str, Any]:
-    lost = [
-        name for name, value in record.items() if isinstance(value, int) and not -INT64_MAX <= value <= _limit(name)
-    ]
+    lost = {}
+    for name, value in record.items():
+        low, high = LIMITS[COLUMNS.get(name, pl.Int64)] if isinstance(value, int) else (0, 0)
+        if isinstance(value, int) and not low <= value <= high:
+            lost[name] = value
     return record | dict.fromkeys(lost) | ({"lost": lost} if lost else {})
-
-
-def _limit(name: str) -> int:
-    is_unsigned = name in (
-        "address",
-        "memory_pool_config_address",
-        "bytes",
-        "size_",
-        "external_id",
-        "graph_node_id",
-        "value",
-    )
-    return UINT64_MAX if is_unsigned else INT64_MAX
 
 
 def _device(body: str) -> tuple[dict[str, Any], set[str]]:

@@ -28,7 +28,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-
 _NAME = re.compile(rb'("name"\s*:\s*")((?:(?!"name"\s*:).)*?)("\s*,\s*"(?:pid|ph|cat|ts|tid)"\s*:)', re.DOTALL)
 _START = re.compile(rb'\{\s*"(?:ph|name|cat|pid|ts)"\s*:')
 _BARE_QUOTE = re.compile(rb'(?<!\\)"')
-_END = re.compile(rb'\}\s*,?\s*(\])\s*(?:,\s*"|\}\s*$|$)')
+_END = re.compile(rb'\}\s*+,?\s*+(\])\s*+(?:,\s*"|\}\s*$|$)')
 MAX_ENDS = 16
 """Places in a piece that look like the end of the array of events: lists of objects within an event do, too."""
 

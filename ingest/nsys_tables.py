@@ -45,7 +45,7 @@ _SILENT = re.compile(
     r"ENUM_\w*|META_DATA_\w*|EXPORT_META_DATA|ANALYSIS_(?:DETAILS|FILE)|ProcessStreams|UnwindMethodType|StringIds"
     r"|ThreadNames|PROCESSES|DIAGNOSTIC_EVENT|NVTX_PAYLOAD_\w*|TARGET_INFO_\w*|sqlite_\w*"
 )
-_VERSIONED = re.compile(r"(\w+?)_V(\d{1,4})")
+_VERSION = re.compile(r"\d{1,4}", re.ASCII)
 
 
 class Export(Protocol):
@@ -77,7 +77,9 @@ def resolve(tables: Mapping[str, Sequence[str]], name: str) -> str | None:
     """
     if name in tables:
         return name
-    versions = {int(match[2]): table for table in tables if (match := _VERSIONED.fullmatch(table)) and match[1] == name}
+    prefix = f"{name}_V"
+    found = [table for table in tables if table.startswith(prefix) and _VERSION.fullmatch(table, len(prefix))]
+    versions = {int(table[len(prefix) :]): table for table in found}
     return versions[max(versions)] if versions else None
 
 

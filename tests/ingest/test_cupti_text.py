@@ -367,3 +367,12 @@ def test_hostile_lines_take_no_time(filler: str, tmp_path: Path) -> None:
     assert time.perf_counter() - began < 5
     assert tables["api_calls"].height == 1
     assert data_loss(tables).total() > 0
+
+
+def test_negative_numbers_where_there_are_none(tmp_path: Path) -> None:
+    text = (DATA / "cupti_text" / "cuda_memory_trace.txt").read_text()
+    damaged, count = re.subn(r"\b(bytes|size|address) \d+", r"\1 -1", text)
+    tables = read_text(damaged, tmp_path, IMPORTER)
+    assert count
+    assert data_loss(tables)["negative_values"] > 0
+    assert tables["memory_events"]["size_bytes"].null_count() == tables["memory_events"].height

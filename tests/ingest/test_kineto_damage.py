@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -181,3 +182,12 @@ def test_many_threads_and_senseless_spans(tmp_path: Path) -> None:
     tables = read_text(events(*texts), tmp_path, IMPORTER)
     assert tables["ranges"].height > 6000
     assert data_loss(tables)["threads_beyond_limit"] > 0
+
+
+@pytest.mark.parametrize("filler", [" ", "} ", "} ,", "]", "} ]", '"name": "'])
+def test_long_gaps_behind_a_brace_take_no_time(filler: str, tmp_path: Path) -> None:
+    gap = "}" + filler * (100_000 // len(filler)) + "x"
+    began = time.monotonic()
+    tables = read_text(events(operator("one"), '{"ph":"X","args":{"a":1' + gap, operator("two")), tmp_path, IMPORTER)
+    assert time.monotonic() - began < 20
+    assert {"one", "two"} <= set(names(tables))

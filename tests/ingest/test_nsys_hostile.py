@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from ingest import nsys_sqlite_file
 from ingest.errors import BadInput
 from ingest.nsys_sqlite import IMPORTER
+from ingest.nsys_tables import resolve
 from tests.ingest.nsys_exports import GENERATIONS, TABLES, TID, UTC, tables_of_generation, write_sqlite
 from tests.ingest.support import counts_of, ingest_file
 from tests.ingest.test_nsys_sqlite import Tables, rows
@@ -287,3 +289,11 @@ def test_numbers_beyond_what_a_table_holds(tmp_path: Path) -> None:
     read = ingest_file(export, tmp_path, IMPORTER)
     assert sum(row[0] == "kernel" for row in rows(read, "gpu_ops", "op")) == 5
     assert data_loss(read)["value_out_of_range"] > 0
+
+
+def test_versions_of_a_table_however_long_the_names_beside_it_are() -> None:
+    tables = dict.fromkeys(("A_V2", "A_V10", "A_V", "A_Vx", "A_V12345", "A_V3_V99", "AA_V9", "A" * 10_000_000), ())
+    began = time.monotonic()
+    assert [resolve(tables, "A") for _ in range(200)] == ["A_V10"] * 200
+    assert resolve(tables, "B") is None
+    assert time.monotonic() - began < 5
