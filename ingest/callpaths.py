@@ -21,7 +21,10 @@ class Frame(NamedTuple):
 
 def stable_id(*parts: object) -> int:
     """A 63-bit number from the parts' text, the same on every machine and in every process."""
-    text = "\x1f".join("" if part is None else str(part) for part in parts)
+    return _hash("\x1f".join("" if part is None else str(part) for part in parts))
+
+
+def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
 
 
@@ -65,7 +68,7 @@ class CallPaths:
             return None
         number = self._paths.get(key)
         if number is None:
-            number = self._paths.setdefault(key, stable_id(*key))
+            number = self._paths.setdefault(key, _hash("\x1f".join(map(str, key))))
         return number
 
     def call_path(self, frames: Iterable[Frame]) -> int | None:

@@ -9,8 +9,8 @@ import orjson
 
 from ingest.callpaths import Frame, clean_text
 from ingest.chrome_pairs import Half, Pairs
-from ingest.kineto_columns import NO_TIME, Columns, pick, whole_number
-from ingest.kineto_rows import Events, KinetoRows, arguments
+from ingest.kineto_columns import NO_TIME, Columns, arguments, pick, whole_number
+from ingest.kineto_rows import Events, KinetoRows
 from ingest.rowbatch import RowBatch
 from ingest.sink import Sink
 

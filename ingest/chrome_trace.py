@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ingest.kineto import is_kineto, is_trace, read_trace
+from ingest.kineto import read_trace
+from ingest.kineto_sniff import is_kineto, is_trace
 from ingest.registry import Importer
 from ingest.sink import Sink
 

@@ -8,19 +8,17 @@ behind the events; before, from 1970. Events of a device have the device for the
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from ingest.chrome_events import BEGINS, ENDS, FLOWS, INSTANTS, ChromeEvents, attributes
-from ingest.kineto_columns import Columns, Whole, pick, whole_number
+from ingest.kineto_columns import Columns, Whole, arguments, pick, whole_number
 from ingest.kineto_names import (
     ANNOTATIONS,
     API_CALLS,
     GPU_OPS,
     GPU_RANGES,
-    KNOWN,
     MEMORY,
     OPERATORS,
     OUT_OF_MEMORY,
@@ -29,44 +27,20 @@ from ingest.kineto_names import (
     SYNCS,
     WINDOWS,
 )
-from ingest.kineto_rows import Events, KinetoRows, arguments
+from ingest.kineto_rows import Events, KinetoRows
+from ingest.kineto_sniff import is_kineto, is_trace
 from ingest.kineto_spool import system_memory
 from ingest.kineto_stream import EventStream
 from ingest.kineto_tables import DEVICE
+from ingest.kineto_typed import FORMS, TypedBlock, as_objects, is_flow
 from ingest.numbers import OLDEST_REALTIME_NS
 from ingest.registry import Importer
 from ingest.sink import Sink
-from ingest.textlines import encoding_of
 from ingest.torch_unpickle import paused_gc
 
 MAX_BASE_NS = 2**62
 NS_TIMES_FROM = 1e16
 """No µs are so many (the year 2286): a trace with such times counts ns."""
-
-_OBJECT = re.compile(r'\{.*"(?:traceEvents|deviceProperties)"\s*:\s*\[', re.DOTALL)
-_ARRAY = re.compile(r'\[\s*\{.*"ph"\s*:\s*"[A-Za-z(),]"', re.DOTALL)
-_CATEGORY = re.compile(r'"cat"\s*:\s*"([^"\\]{1,40})"')
-_KINETO_KEYS = re.compile(r'"(?:schemaVersion|deviceProperties|baseTimeNanoseconds|distributedInfo)"\s*:')
-
-
-def _head_text(head: bytes) -> str:
-    codec, skip = encoding_of(head)
-    return head[skip:].decode(codec, "replace").lstrip(" \t\r\n\0\ufeff")
-
-
-def is_trace(head: bytes) -> bool:
-    """Whether the bytes begin a trace of the Trace Event Format, of whatever program."""
-    if head.lstrip(b" \t\r\n\0\xef\xbb\xbf\xff\xfe")[:1] not in (b"{", b"["):
-        return False
-    text = _head_text(head)
-    return (_OBJECT if text.startswith("{") else _ARRAY).match(text) is not None
-
-
-def is_kineto(head: bytes) -> bool:
-    """Whether a trace's first bytes hold keys or categories that only Kineto writes."""
-    text = _head_text(head)
-    before = text.split('"traceEvents"', 1)[0] if text.startswith("{") else ""
-    return bool(_KINETO_KEYS.search(before)) or any(name in KNOWN for name in _CATEGORY.findall(text))
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -94,6 +68,24 @@ class _Reader:
         self._chrome = ChromeEvents(sink, self._columns, self._rows)
         self._first_ns: int | None = None
 
+    @property
+    def takes_typed(self) -> bool:
+        """Whether blocks decoded by type may come: once the first time told its unit, if that is µs."""
+        return self._first_ns is not None and self._columns.ns_per_unit > 1
+
+    def add_typed(self, block: TypedBlock) -> None:
+        for of_type, events in block.groups():
+            if (form := FORMS[of_type]) is not None:
+                self._rows.take_typed(form, events)
+            elif is_flow(of_type):
+                self._flows(len(events))
+            else:
+                category, objects = as_objects(of_type, events)
+                self._complete(category, objects)
+
+    def _flows(self, count: int) -> None:
+        self._sink.count("flow_events", count, detail="arrows between events: correlation ids say the same")
+
     def add(self, events: Events) -> None:
         if self._first_ns is None:
             self._find_unit(events)
@@ -120,7 +112,7 @@ class _Reader:
         if phase == "X":
             self._complete(category, events)
         elif phase in FLOWS:
-            self._sink.count("flow_events", len(events), detail="arrows between events: correlation ids say the same")
+            self._flows(len(events))
         elif phase in INSTANTS:
             memory = [event for event in events if event.get("name") in (MEMORY, OUT_OF_MEMORY)]
             if memory:
@@ -204,7 +196,12 @@ def read_trace(path: Path, sink: Sink, *, is_kineto: bool) -> None:
     stream, reader = EventStream(path, sink), _Reader(sink, is_kineto=is_kineto)
     with paused_gc(), system_memory():
         for events in stream:
-            reader.add(events)
+            if isinstance(events, TypedBlock):
+                reader.add_typed(events)
+            else:
+                reader.add(events)
+            if reader.takes_typed:
+                stream.take_typed()
         reader.finish(stream.header, stream.trailer)
 
 

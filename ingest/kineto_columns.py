@@ -39,6 +39,11 @@ def pick(rows: Sequence[dict[str, Any]], key: str) -> list[Any]:
         return [row.get(key) for row in rows]
 
 
+def distinct(numbers: npt.NDArray[np.int32]) -> list[int]:
+    """The different ones of small numbers from 0, rising. (np.unique would load numpy.ma, which takes its time.)"""
+    return np.flatnonzero(np.bincount(numbers)).tolist()
+
+
 def whole_number(value: Any) -> int | None:
     """A whole number, also written as 7.0, "7" or "0x7"; None for anything else."""
     if isinstance(value, bool):
@@ -50,6 +55,12 @@ def whole_number(value: Any) -> int | None:
     if isinstance(value, str) and len(value) < 48 and (match := _WHOLE.fullmatch(value)):
         return int(match[1], 0) if match[1][:2].lower() == "0x" else int(match[1])
     return None
+
+
+def arguments(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`args` of each event, empty where it is no object."""
+    found = pick(events, "args")
+    return found if set(map(type, found)) == {dict} else [each if type(each) is dict else {} for each in found]
 
 
 class Whole(NamedTuple):

@@ -49,6 +49,8 @@ class Paths:
         self.stacks = _Memo(self._stack)
         """`Call stack` text → path: frames, innermost first, joined by semicolons."""
         self._ids: dict[int, int | None] = {NO_PATH: None}
+        self._chains: dict[int, tuple[int, ...]] = {NO_PATH: ()}
+        """Numbers of frames of the paths with an id: the very tuples that `CallPaths` keeps."""
 
     def _frame(self, name: str) -> int:
         match = _PYTHON_NAME.fullmatch(name[:4096])
@@ -83,8 +85,9 @@ class Paths:
 
     def _id(self, path: int) -> int | None:
         frames, place = [], path
-        while place != NO_PATH:
+        while place not in self._chains:
             frames.append(self._frames[self._leaves[place]])
             place = self._parents[place]
-        self._ids[path] = found = self._sink.call_paths.path(frames[::-1])
+        chain = self._chains[path] = (*self._chains[place], *frames[::-1])
+        self._ids[path] = found = self._sink.call_paths.path(chain)
         return found

@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.kineto_columns import NO_TIME, Columns, Int64s, pick
+from ingest.kineto_columns import NO_TIME, Columns, Int64s, arguments, distinct, pick
 from ingest.kineto_names import STEP
 from ingest.kineto_paths import NO_PATH, Paths
 from ingest.kineto_spans import Int32s, Lookup, Spans
 from ingest.kineto_spool import Spool
-from ingest.kineto_tables import DEVICE, NUMBERS, OTHERS, STREAM, KinetoTables, Made, arrow_times
+from ingest.kineto_tables import DEVICE, NUMBERS, STREAM, KinetoTables, Made, arrow_times
 from ingest.kineto_threads import Threads
+from ingest.kineto_typed import Form
+from ingest.kineto_values import Values
 from ingest.sink import Sink
 
 Events = list[dict[str, Any]]
@@ -25,12 +27,6 @@ Events = list[dict[str, Any]]
 BATCH_ROWS = 4 * 1024
 GROUP_ROWS = 64 * 1024
 TABLES = ("memory_events", "api_calls", "external_correlations", "gpu_ops", "sync_events", "ranges", "overheads")
-
-
-def arguments(events: Events) -> Events:
-    """`args` of each event, empty where it is no object."""
-    found = pick(events, "args")
-    return found if set(map(type, found)) == {dict} else [each if type(each) is dict else {} for each in found]
 
 
 class KinetoRows:
@@ -44,39 +40,32 @@ class KinetoRows:
         self._spans = Spans(self._paths, sink.parts)
         self._spools = {table: Spool(sink.parts) for table in TABLES}
         self._waiting: dict[str, dict[str, list[Any]]] = {}
+        self._values = Values(columns, self._paths, self.threads)
         self._counts: Counter[str] = Counter()
         self._cpu_threads: set[int] = set()
         self._last_memory_ns, self._memory_is_sorted = NO_TIME, True
 
     def take(self, kind: str, events: Events, **constants: str) -> None:
         """Events of a kind: gpu (with `op`), api (with `api`), sync, memory, overhead, python or operator."""
-        columns = self._columns
-        made: Made = {"ts": columns.moments(pick(events, "ts"), "ts")}
-        if kind != "memory":
-            made["dur"] = columns.moments(pick(events, "dur"), "dur")
-        names = pick(events, "name")
-        if kind in ("python", "operator"):
-            made["frame"] = self._frames(names)
-        if kind != "python":
-            made["name"] = columns.words(names)
-        if kind not in ("gpu", "sync", "overhead"):
-            made["thread"] = self.threads.numbers(pick(events, "pid"), pick(events, "tid"))
-        if kind in NUMBERS:
-            args = arguments(events)
-            for name, number in NUMBERS[kind].items():
-                made[name] = columns.numbers(pick(args, number.key), number)
-            made |= {key: pick(args, key) for key in OTHERS.get(kind, ())}
-        if kind == "gpu":
-            made["pid"] = columns.numbers(
-                pick(events, "pid") if made["device"].null_count else [None] * len(events), DEVICE
-            )
-        made |= {name: [value] * len(events) for name, value in constants.items()}
-        waiting = self._waiting.setdefault(kind, defaultdict(list))
-        for name, values in made.items():
-            waiting[name].append(values)
+        self._settle(kind)
+        for name, values in self._values.of_objects(kind, events, constants).items():
+            self._waiting[kind][name].append(values)
         self._counts[kind] += len(events)
         if self._counts[kind] >= BATCH_ROWS:
             self._write(kind)
+
+    def take_typed(self, form: Form, events: list[Any]) -> None:
+        """Events of one category decoded by type."""
+        self._values.add(form, events)
+        self._counts[form.kind] += len(events)
+        if self._counts[form.kind] >= BATCH_ROWS:
+            self._write(form.kind)
+
+    def _settle(self, kind: str) -> None:
+        """Put the events that came by type among the parts."""
+        waiting = self._waiting.setdefault(kind, defaultdict(list))
+        for name, part in self._values.parts(kind).items():
+            waiting[name].append(part)
 
     def _joined(self, kind: str, name: str, parts: list[Any]) -> Any:
         """The parts of a column as one."""
@@ -87,13 +76,6 @@ class KinetoRows:
         if isinstance(parts[0], pa.Array):
             return self._columns.limited(parts, NUMBERS[kind].get(name, DEVICE))
         return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else list(chain.from_iterable(parts))
-
-    def _frames(self, names: list[Any]) -> Int32s:
-        try:
-            return np.fromiter(map(self._paths.frames.__getitem__, names), np.int32, len(names))
-        except TypeError:  # no text for a name
-            texts = [name or "?" for name in self._columns.texts(names).to_pylist()]
-            return np.fromiter(map(self._paths.frames.__getitem__, texts), np.int32, len(texts))
 
     def ranges(self, kind: str, rows: dict[str, list[Any]]) -> None:
         """Ranges with their text ready: `name`, `ts_ns`, `end_ns`, `thread`, `domain`, `text`."""
@@ -121,7 +103,7 @@ class KinetoRows:
             made["thread"] = np.zeros(len(events), np.int32)
         else:
             made["thread"] = self.threads.numbers(pick(events, "pid"), pick(events, "tid"))
-            self._cpu_threads.update(np.unique(made["thread"]).tolist())
+            self._cpu_threads.update(distinct(made["thread"]))
         self._put_ranges(kind, made, *self._tables.span(made))
 
     def _put_ranges(self, kind: str, made: Made, starts: Int64s, ends: Int64s) -> None:
@@ -153,9 +135,10 @@ class KinetoRows:
 
     def _write(self, kind: str) -> None:
         self._counts[kind] = 0
+        self._settle(kind)
         made = {name: self._joined(kind, name, parts) for name, parts in self._waiting.pop(kind).items()}
         if "thread" in made:
-            self._cpu_threads.update(np.unique(made["thread"]).tolist())
+            self._cpu_threads.update(distinct(made["thread"]))
         if kind == "gpu":
             self._spools["gpu_ops"].add(self._tables.gpu_ops(made))
         elif kind == "api":
@@ -193,8 +176,9 @@ class KinetoRows:
 
     def finish(self, base_ns: int) -> None:
         """Write all rows, their times moved by `base_ns`."""
-        for kind in list(self._waiting):
-            self._write(kind)
+        for kind in self._counts:
+            if self._counts[kind]:
+                self._write(kind)
         found = self._find_paths()
         for table, spool in self._spools.items():
             written = 0

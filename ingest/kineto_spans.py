@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.kineto_columns import NO_TIME, Int64s
+from ingest.kineto_columns import NO_TIME, Int64s, distinct
 from ingest.kineto_paths import MAX_DEPTH, NO_PATH, Paths
 from ingest.kineto_spool import Spool
 
@@ -163,9 +163,9 @@ class Nest:
                 self._own[level] = parents
                 continue
             keys = ((parents.astype(np.int64) + 1) << 32) | frames[level]
-            unique, places = np.unique(keys, return_inverse=True)
-            paths = [self._paths.below((key >> 32) - 1, key & 0xFFFFFFFF) for key in unique.tolist()]
-            self._own[level] = np.array(paths, np.int32)[places]
+            codes = pa.array(keys).dictionary_encode()
+            paths = [self._paths.below((key >> 32) - 1, key & 0xFFFFFFFF) for key in codes.dictionary.to_pylist()]
+            self._own[level] = np.array(paths, np.int32)[codes.indices.to_numpy()]
         self._levels = []
 
     def paths_at(self, threads: Int32s, times: Int64s, *, inside: bool = True) -> Int32s:
@@ -178,7 +178,7 @@ class Nest:
             return found
         owners = self._threads[self._firsts]
         bounds = np.append(self._firsts, len(self._starts))
-        for thread in np.unique(threads).tolist():
+        for thread in distinct(threads):
             owner = int(np.searchsorted(owners, thread))
             if owner == len(owners) or owners[owner] != thread:
                 continue

@@ -21,6 +21,7 @@ import orjson
 from ingest.errors import BadInput
 from ingest.kineto_columns import EXACT_FRACTION
 from ingest.kineto_repair import BLANK, BOUNDARY, Pieces, mended
+from ingest.kineto_typed import TypedBlock, TypedReader
 from ingest.opening import DAMAGED_STREAM, open_bytes
 from ingest.sink import Sink
 from ingest.textlines import encoding_of
@@ -43,7 +44,8 @@ _SEARCH_BYTES = 8192
 class EventStream:
     """Iterates lists of events. `header` holds the keys before the events, `trailer` those after them, once read.
 
-    Damage is counted in `sink`. Raises BadInput when the file holds no array of events.
+    After `take_typed` some lists are a TypedBlock. Damage is counted in `sink`. Raises BadInput when the file holds no
+    array of events.
     """
 
     def __init__(self, path: Path, sink: Sink) -> None:
@@ -52,8 +54,13 @@ class EventStream:
         self.trailer: Event = {}
         self._is_array = self._has_long_times = False
         self._pieces = Pieces(sink)
+        self._typed: TypedReader | None = None
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def take_typed(self) -> None:
+        """From here on blocks may be decoded by type."""
+        self._typed = self._typed or TypedReader()
+
+    def __iter__(self) -> Iterator[list[Event] | TypedBlock]:
         with open_bytes(self._path) as stream:
             try:
                 pieces = self._chunks(cast("io.BufferedReader", stream))
@@ -119,7 +126,7 @@ class EventStream:
         numbers = re.findall(rb'"(baseTimeNanoseconds|schemaVersion)"\s*:\s*(\d{1,19})\b', text)
         return {key.decode(): int(value) for key, value in numbers}
 
-    def _blocks(self, rest: bytes, pieces: Iterator[bytes]) -> Iterator[list[Event]]:
+    def _blocks(self, rest: bytes, pieces: Iterator[bytes]) -> Iterator[list[Event] | TypedBlock]:
         skipping = False
         for piece in pieces:
             rest += piece
@@ -144,9 +151,11 @@ class EventStream:
         if self._pieces.trailer:
             self.trailer = self._keys(b'{"":0' + self._pieces.trailer, "damaged_trailer")
 
-    def _parsed(self, block: bytes) -> list[Event]:
+    def _parsed(self, block: bytes) -> list[Event] | TypedBlock:
         if self._has_long_times:
             block = _LONG_TIME.sub(rb'\1"\2"', block)
+        elif self._typed is not None and (typed := self._typed.read(block)) is not None:
+            return typed
         try:
             events = orjson.loads(b"[" + block + b"]")
         except orjson.JSONDecodeError:

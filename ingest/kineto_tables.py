@@ -115,9 +115,8 @@ class KinetoTables:
     def gpu_ops(self, made: Made) -> pa.Table:
         """Rows of `gpu_ops`; needs `op` and `pid`, too."""
         starts, ends = self.span(made)
-        if set(made["op"]) == {"kernel"}:
-            copies = [Copy()] * len(starts)
-        else:
+        copies: list[Copy] = []
+        if made["op"].count("kernel") < len(starts):
             keys = list(zip(made["op"], made["name"].to_pylist(), strict=True))
             known = {key: copy_of(*key) if key[1] else Copy() for key in set(keys)}
             copies = [known[key] for key in keys]
@@ -139,7 +138,12 @@ class KinetoTables:
                 "graph_id": made["graph"],
                 "graph_node_id": made["graph_node"],
             }
-            | {name: pa.array([copy[i] for copy in copies], pa.string()) for i, name in enumerate(Copy._fields)}
+            | {
+                name: pa.array([copy[i] for copy in copies], pa.string())
+                if copies
+                else pa.nulls(len(starts), pa.string())
+                for i, name in enumerate(Copy._fields)
+            }
         )
 
     def api_calls(self, made: Made) -> tuple[pa.Table, pa.Table]:
