@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
+
+from pipeline.clock_rows import Alignment, Edge, File
+
+__all__ = ["Alignment", "Edge", "File", "align"]
 
 AGREE_NS = 10_000_000
 DISAGREE_NS = 1_000_000
@@ -13,56 +17,6 @@ _METHODS = ("shared_allocations", "shared_ranges", "shared_tokens")
 _FORMATS = ("torch_snapshot", "cupti", "kineto", "bpftrace_cuda")
 _HOST_CLOCKS = ("monotonic", "boottime", "monotonic_raw", "perf")
 """Clocks that all processes of a host read alike until it is started again."""
-
-
-class Edge(NamedTuple):
-    """`file_id`'s clock mapped to `reference_file_id`'s by one method (a row of `clock_edges`)."""
-
-    reference_file_id: int
-    file_id: int
-    method: str
-    anchor_count: int
-    outlier_count: int
-    offset_ns: int
-    drift_ratio: float
-    origin_ns: int
-    residual_p50_ns: int
-    residual_p99_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """What the clock step knows of a file. `pair_offset_ns` puts its clock on realtime by header pairs."""
-
-    file_id: int
-    format: str | None
-    clock: str
-    first_ns: int | None
-    last_ns: int | None
-    pair_offset_ns: int | None
-    manual_offset_ns: int | None = None
-    host: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """One row of `clock_alignments`."""
-
-    file_id: int
-    clock: str
-    method: str
-    offset_ns: int | None = None
-    reference_file_id: int | None = None
-    anchor_count: int = 0
-    outlier_count: int = 0
-    drift_ratio: float = 0.0
-    origin_ns: int | None = None
-    residual_p50_ns: int | None = None
-    residual_p99_ns: int | None = None
-    check_offset_ns: int | None = None
-    check_difference_ns: int | None = None
-    is_disagreement: bool = False
-    clock_aligned: bool = field(default=False)
 
 
 class _Line(NamedTuple):
