@@ -1,37 +1,24 @@
 """JSON of any writer to plain values, and what is left of a record to the text of `attributes`.
 
-Values that a capture should not carry on (addresses and names of people, cookies, keys, query strings) are left out.
+What privacy.py names is left out.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from ingest.callpaths import clean_text
 from ingest.numbers import INT64_MAX
+from ingest.privacy import is_private, kind_of, without_keys, without_query
 from ingest.sink import Sink
 
 MAX_ATTRIBUTES = 256
 MAX_ATTRIBUTE_CHARACTERS = 2048
 _MAX_DEPTH = 200
-_JUDGED_KEY = 200
-
-_PRIVATE = re.compile(
-    r"(^|[._-])(authorization|cookies?|set_cookie|password|passwd|secret|credentials?|api_?key|(access|auth|bearer|id)_token"
-    r"|(remote|client|peer|real|source)_?(addr|address|ip|host)|clientip|ip|ip_address|(x_)?forwarded(_for)?"
-    r"|(remote|auth|client)_user|user_?name|e?mail|referr?er|query(_string)?|args|baggage)$"
-    r"|user_agent|(client|peer|enduser)\.(address|addr|ip|id|name|role|scope)|end_?user_?id",
-    re.IGNORECASE,
-)
-_LOCATION = re.compile(r"(^|[._-])(request|request_line|request_uri|uri|url|path|target|location|full)$", re.IGNORECASE)
-_QUERY = re.compile(r"[?#]\S*")
-_AUTHORITY = re.compile(r"(?<=://)[^/\s@]*@")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -46,25 +33,10 @@ def parse_json(text: str | bytes) -> Any:
             raise ValueError("nested too deep") from error
 
 
-def is_private(key: str) -> bool:
-    """Whether a key's value names a person, a client's address or a secret."""
-    return _kind_of(key[-_JUDGED_KEY:]) == "private"
-
-
-@lru_cache(maxsize=4096)
-def _kind_of(key: str) -> str:
-    if _PRIVATE.search(key.replace("-", "_")):
-        return "private"
-    return "location" if _LOCATION.search(key) else ""
-
-
-def without_query(text: str) -> str:
-    """A request line or URL without query string, fragment and user."""
-    return _AUTHORITY.sub("", _QUERY.sub("", text))
-
-
 def _public(value: Any, sink: Sink, depth: int = 0) -> Any:
     """`value` without what is private, at any depth."""
+    if isinstance(value, str):
+        return without_keys(value)
     if isinstance(value, list):
         return value if depth > _MAX_DEPTH else [_public(item, sink, depth + 1) for item in value]
     if not isinstance(value, dict):
@@ -74,10 +46,10 @@ def _public(value: Any, sink: Sink, depth: int = 0) -> Any:
         return {}
     kept = {}
     for key, item in value.items():
-        kind = _kind_of(key[-_JUDGED_KEY:])
-        if kind == "private":
+        kind = kind_of(key)
+        if is_private(kind, item):
             sink.count("private_values_left_out", detail=f"first {key[:80]}")
-        elif kind and isinstance(item, str):
+        elif kind == "location" and isinstance(item, str):
             kept[key] = without_query(item)
         else:
             kept[key] = _public(item, sink, depth + 1)

@@ -19,6 +19,7 @@ from ingest.errors import BadInput
 from ingest.measurement_columns import has_measurements, header_of, is_number, unit_of_time
 from ingest.numbers import INT32_MAX, MISSING, NumberReader, to_real
 from ingest.opening import read_head
+from ingest.privacy import public_labels
 from ingest.registry import Importer
 from ingest.request_fields import key_of, time_ns
 from ingest.rowbatch import RowBatch
@@ -34,7 +35,6 @@ _PROCESS = frozenset(("pid", "process_id"))
 _DEVICE = frozenset(("gpu", "gpu_index", "gpu_id", "device_index", "device"))
 _HEADER_NAME = re.compile(r"([^{}]*)\{(.*)\}")
 _LABEL = re.compile(r'(?<![\w.])([\w.]++)\s*=~?\s*"((?:[^"\\]|\\.)*)"')
-_SECRET = re.compile(r"password|secret|token$|api_?key|authorization|cookie", re.IGNORECASE)
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -99,9 +99,7 @@ class _Reader:
             self._sink.clock = "unknown"
         self._numbers.saw_time(ts_ns)
         labels = {
-            self._names[place][0]: clean_text(cell, 200)
-            for place in self._labels
-            if (cell := fields[place].strip()) and not _SECRET.search(self._keys[place])
+            self._names[place][0]: clean_text(cell, 200) for place in self._labels if (cell := fields[place].strip())
         }
         process = self._index(self._process, fields, line, 2**62)
         device = self._index(self._device, fields, line, INT32_MAX)
@@ -132,7 +130,7 @@ class _Reader:
             severity = "info" if is_missing else "data_loss"
             self._sink.count(count, severity=severity, detail=f"{name[:80]}, first at line {line}")  # type: ignore[arg-type]
             return
-        written = orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
+        written = orjson.dumps(public_labels(labels, self._sink), option=orjson.OPT_SORT_KEYS).decode()
         self._batch.add(name, written, ts_ns, value, unit_of(name), process, device)
 
     def _index(self, place: int | None, fields: list[str], line: int, largest: int) -> int | None:

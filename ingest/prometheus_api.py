@@ -19,6 +19,7 @@ from ingest.json_pieces import JsonPieces, utf8_chunks
 from ingest.json_values import parse_json
 from ingest.numbers import INT64_MAX, NumberReader
 from ingest.opening import read_head
+from ingest.privacy import public_labels
 from ingest.rowbatch import RowBatch
 from ingest.sink import Sink
 from ingest.textlines import encoding_of
@@ -57,7 +58,8 @@ class _Reader:
         if not isinstance(metric, dict):
             self._damaged("a series without its labels")
             return
-        labels = {clean_text(name): clean_text(str(text)) for name, text in metric.items()}
+        public = public_labels({name: str(text) for name, text in metric.items()}, self._sink)
+        labels = {clean_text(name): clean_text(text) for name, text in public.items()}
         name = labels.pop("__name__", None)
         if name is None:
             self._sink.count("series_without_name", detail="results of an expression, kept as query_result")

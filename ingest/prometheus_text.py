@@ -17,6 +17,7 @@ from prometheus_client.samples import Sample
 
 from ingest.callpaths import clean_text
 from ingest.numbers import INT64_MAX, NumberReader
+from ingest.privacy import public_labels
 from ingest.rowbatch import RowBatch
 from ingest.sink import Sink
 from ingest.textlines import TextLines
@@ -131,7 +132,8 @@ class PrometheusText:
                 value = float(sample.value)
             except OverflowError:
                 value = math.inf if sample.value > 0 else -math.inf
-            labels = {clean_text(name): clean_text(text) for name, text in sample.labels.items()}
+            public = public_labels(sample.labels, self._sink)
+            labels = {clean_text(name): clean_text(text) for name, text in public.items()}
             metric, text = clean_text(sample.name), orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
             if sample.timestamp is None:
                 self._check_scrape((metric, text), number)

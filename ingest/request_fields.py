@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ingest.callpaths import clean_text
-from ingest.json_values import without_query
 from ingest.numbers import INT64_MAX
+from ingest.privacy import without_query
 from ingest.unixtimes import dated, unix_ns
 
 TEXT_KEYS: dict[str, tuple[str, ...]] = {

@@ -98,14 +98,14 @@ def test_aliases_and_attributes(tmp_path: Path) -> None:
         tmp_path,
         {
             "zone": "é", "id": 7, "start_s": 1796036400, "end_s": 1796036401, "status_code": 499, "prompt_len": 64,
-            "completion_tokens": 5.0, "model_name": "tiny", "pid": 426, "type": "chat", "user": {"b": 1, "a": [None]},
+            "completion_tokens": 5.0, "model_name": "tiny", "pid": 426, "type": "chat", "tags": {"b": 1, "a": [None]},
         },
     )  # fmt: skip
     assert row["request_id"] == "7"
     assert row["status"] == "499"
     assert (row["prompt_tokens"], row["output_tokens"], row["process_id"]) == (64, 5, 426)
     assert (row["model"], row["request_kind"]) == ("tiny", "chat")
-    assert row["attributes"] == '{"user":{"a":[null],"b":1},"zone":"é"}'
+    assert row["attributes"] == '{"tags":{"a":[null],"b":1},"zone":"é"}'
 
 
 def test_an_alias_beside_the_key_itself_is_kept_as_attribute(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_long_attributes_are_cut_and_stay_json(tmp_path: Path) -> None:
     attributes = json.loads(tables["requests"]["attributes"][0])
     assert len(attributes) == 256
     assert counts_of(tables)["attributes_left_out", "data_loss"] == 1
-    row = one(tmp_path, {"request_id": 1, "start_ns": 1796036400 * 10**9, "status": 200, "prompt": "x" * 100_000})
-    cut = json.loads(str(row["attributes"]))["prompt"]
+    row = one(tmp_path, {"request_id": 1, "start_ns": 1796036400 * 10**9, "status": 200, "note": "x" * 100_000})
+    cut = json.loads(str(row["attributes"]))["note"]
     assert cut.startswith("x" * 2000)
     assert len(cut) < 2100
 
