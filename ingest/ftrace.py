@@ -17,9 +17,10 @@ from typing import Any
 import orjson
 
 from ingest.bpftrace_stacks import MAX_DEPTH, StackReader
-from ingest.callpaths import Frame, clean_text
+from ingest.callpaths import clean_text
 from ingest.clocks import Clock
 from ingest.ftrace_frames import parse_ftrace_frame
+from ingest.kernel_objects import ObjectFrames, cache_of, call_site
 from ingest.kmem_fields import KmemEvent, kmem_event
 from ingest.numbers import INT64_MAX, seconds_to_ns
 from ingest.registry import Importer
@@ -32,6 +33,7 @@ _ROW = (
     "user_metadata", "call_path_id",
 )  # fmt: skip
 PATH = len(_ROW) - 1
+_OBJECT = len(_ROW)  # beside a waiting row: the frame of its kernel object
 WAITING_ROWS = 4096
 MAX_LINE = 16 * 1024
 MAX_EVENT_NAMES = 100
@@ -79,6 +81,7 @@ class _Reader:
         self._batch = RowBatch(sink, "memory_events", _ROW, level="host", process_id=0)
         self._rss = RowBatch(sink, "metrics", ("metric", "labels", "ts_ns", "value", "unit", "process_id"))
         self._rows: list[list[Any]] = []  # those whose stack may yet come
+        self._objects = ObjectFrames(sink)
         self._last: OrderedDict[int, tuple[int | None, list[Any] | None]] = OrderedDict()
         self._target: list[Any] | None = None
         self._frames: list[int] = []
@@ -152,14 +155,12 @@ class _Reader:
         if event.call == "rss_stat":
             self._rss_stat(event, match, pid, time)
             return None
-        path = None
-        if event.call_site is not None or event.call_site_address is not None:
-            site = Frame(event.call_site or "[unknown]", module=event.call_site_module, address=event.call_site_address)
-            path = self._stacks.path([self._sink.call_paths.frame(site)])
+        leaf = self._objects.of(cache_of(event))
+        site = [self._sink.call_paths.frame(frame) for frame in call_site(event)]
         row = [
             event.action, time, pid, cpu, None if event.memory_kind == "unknown" else event.memory_kind,
             event.name[:256], event.address, event.size_bytes, event.requested_bytes,
-            clean_text(metadata, MAX_METADATA) or None, path,
+            clean_text(metadata, MAX_METADATA) or None, self._stacks.path([*leaf, *site]), leaf,
         ]  # fmt: skip
         self._rows.append(row)
         if len(self._rows) >= 2 * WAITING_ROWS:
@@ -210,12 +211,12 @@ class _Reader:
 
     def _end_stack(self) -> None:
         if self._target is not None and self._frames:
-            self._target[PATH] = self._stacks.path(self._frames)
+            self._target[PATH] = self._stacks.path([*self._target[_OBJECT], *self._frames])
         self._target, self._frames, self._is_in_stack = None, [], False
 
     def _write(self, count: int) -> None:
         for row in self._rows[:count]:
-            self._batch.add(*row)
+            self._batch.add(*row[:_OBJECT])
         del self._rows[:count]
 
     def _lost(self, name: str, number: int, detail: str = "") -> None:

@@ -81,6 +81,8 @@ class PerfStacks:
         self._places: dict[tuple[str, int], tuple[int | None]] = {}
         self._cached_characters = 0
         self._paths: dict[tuple[int, ...], int | None] = {}
+        self._keys: dict[int, tuple[int, ...]] = {}
+        self._below: dict[tuple[int | None, Frame], int | None] = {}
 
     def known(self, text: str) -> tuple[int | None] | None:
         """The call path, in a tuple, of a stack whose leaf and callers were seen before; None for other texts."""
@@ -129,6 +131,16 @@ class PerfStacks:
             return None
         frame = Frame(function or _UNKNOWN, module=module, address=None if function else address)
         return self._path((self._call_paths.frame(self._bounded(frame)),))
+
+    def below(self, path: int | None, leaf: Frame) -> int | None:
+        """Call path of one that this gave (or none) with another leaf at its end."""
+        key = (path, leaf)
+        if key not in self._below:
+            if len(self._below) >= MAX_CALL_PATHS:
+                self._below.clear()
+            frames = self._keys.get(path, ()) if path is not None else ()
+            self._below[key] = self._path((*frames, self._call_paths.frame(self._bounded(leaf))))
+        return self._below[key]
 
     def _frames_of(self, lines: list[str], number: int) -> tuple[list[int], bool]:
         frames: list[int] = []
@@ -181,7 +193,9 @@ class PerfStacks:
             if len(self._paths) >= MAX_CALL_PATHS:
                 self._lost("call_paths_left_out", f"more than {MAX_CALL_PATHS} different call paths")
                 return None
-            self._paths[key] = self._call_paths.path(key)
+            number = self._paths[key] = self._call_paths.path(key)
+            if number is not None:
+                self._keys[number] = key
         return self._paths[key]
 
     def _lost(self, name: str, detail: str) -> None:

@@ -6,6 +6,8 @@ whoever comes by.
 
 from __future__ import annotations
 
+from ingest.callpaths import Frame
+from ingest.kernel_objects import MODULE, cache_of
 from ingest.kmem_fields import kmem_event
 from ingest.perf_frames import PerfStacks
 from ingest.rowbatch import RowBatch
@@ -36,7 +38,9 @@ class KmemRows:
         path: int | None,
         line: int,
     ) -> int | None:
-        """Take one tracepoint sample; its call path, which is the call site when it has no stack.
+        """Take one tracepoint sample; the call path of the sample, which is the call site when it has no stack.
+
+        That of the event goes on to the kernel object.
 
         Fields of other tracepoints are counted as left out.
         """
@@ -52,9 +56,11 @@ class KmemRows:
         elif found.call == "kfree" and found.address == 0:
             self._sink.count("frees_of_null", detail=f"first at line {line}")
         owner = 0 if found.call != "rss_stat" else process_id if found.is_current else None
+        cache = cache_of(found)
         self._batch.add(
             found.action, ts_ns, owner, thread_id, found.address, found.size_bytes, found.requested_bytes,
-            found.memory_kind, cpu_index, found.name[:256], found.attributes and found.attributes[:1024], path,
+            found.memory_kind, cpu_index, found.name[:256], found.attributes and found.attributes[:1024],
+            path if cache is None else self._stacks.below(path, Frame(cache, module=MODULE)),
         )  # fmt: skip
         return path
 

@@ -17,6 +17,7 @@ from typing import Any
 from ingest.bpftrace_comments import Comments
 from ingest.bpftrace_stacks import MAX_DEPTH, StackReader
 from ingest.errors import BadInput
+from ingest.kernel_objects import ObjectFrames
 from ingest.numbers import NumberReader
 from ingest.registry import Importer
 from ingest.rowbatch import RowBatch
@@ -68,6 +69,7 @@ class _Reader:
         self._columns: list[str] = []
         self._row: tuple[Any, ...] | None = None
         self._stack: list[int] = []
+        self._objects = ObjectFrames(sink)
         self._widest_address = 0
 
     def read(self, lines: TextLines) -> bool:
@@ -103,7 +105,7 @@ class _Reader:
 
     def _finish(self) -> None:
         if self._row is not None:
-            self._batch.add(*self._row, self._stacks.path(self._stack))
+            self._batch.add(*self._row, self._stacks.path([*self._objects.of(self._row[-1]), *self._stack]))
         self._row = None
         self._stack = []
 

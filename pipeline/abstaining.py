@@ -22,7 +22,8 @@ def plural(kind: str) -> str:
 def reason_not_judged(database: Database, settings: LeakSettings) -> str | None:
     """What was missing and what to do about it, or None when the capture could be judged."""
     [(allocations, judged)] = database.rows(
-        "SELECT count(*), count(*) FILTER (alloc_ts_ns IS NOT NULL AND level IN ('tensor', 'driver')) FROM allocations"
+        "SELECT count(*), count(*) FILTER (alloc_ts_ns IS NOT NULL AND level IN ('tensor', 'driver', 'host'))"
+        " FROM allocations"
     )
     if not allocations:
         return "no allocations were recorded: capture a memory snapshot, CUPTI records or driver calls"

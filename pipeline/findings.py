@@ -25,10 +25,17 @@ _CAUSES = {
 _LEVELS = {"tensor": "tensors", "driver": "driver allocations", "host": "host allocations"}
 
 
+def _objects(suspect: Mapping[str, Any]) -> str:
+    """Which kernel objects they are, by the leaf of the leak path; nothing where they are none."""
+    leaf = (suspect["leak_path"] or "").rpartition("\n")[2]
+    is_named = suspect["level"] == "host" and leaf.endswith(" (slab)")
+    return f" ({leaf.removesuffix(' (slab)')})" if is_named else ""
+
+
 def _leak(suspect: Mapping[str, Any], advice: str | None) -> Row:
     who = f" in rank {suspect['rank']}" if suspect["rank"] is not None else ""
     count, what = suspect["retained_count"], _LEVELS.get(suspect["level"], "allocations")
-    kept = f"{count} {what[:-1] if count == 1 else what}, {bytes_text(suspect['retained_bytes'])}"
+    kept = f"{count} {what[:-1] if count == 1 else what}{_objects(suspect)}, {bytes_text(suspect['retained_bytes'])}"
     epochs = f"kept by {suspect['surviving_epochs_count']} of {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"
     if not suspect["surviving_epochs_count"]:
         epochs = f"kept over {suspect['epochs_count']} {plural(suspect['epoch_kind'])}"

@@ -51,7 +51,15 @@ def _reconcile(database: Database, capture_dir: Path) -> None:
 
 def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
     progress("rebuilding lifetimes")
-    for relation in ("tensor_lives", "segment_lives", "driver_sightings", "seen_twice", "driver_lives"):
+    for relation in (
+        "tensor_lives",
+        "segment_lives",
+        "driver_sightings",
+        "seen_twice",
+        "driver_lives",
+        "host_files",
+        "host_lives",
+    ):
         database.run("lifetimes", relation)
     progress("joining allocations with calls, ranges and requests")
     for relation in (
@@ -79,6 +87,7 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
         "tensor_lives",
         "segment_lives",
         "driver_lives",
+        "host_lives",
         "numbered_lives",
         "allocations_made",
         "allocation_links_made",
@@ -130,7 +139,7 @@ def _root_causes(
 
 def _judge(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
     progress("judging survivors")
-    for relation in ("judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
+    for relation in ("host_ends", "judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
         database.run("leaks", relation)
     _publish(database, capture_dir, "epochs", "epochs_made")
     judged = ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs", "older_frees", "request_levels")
@@ -138,7 +147,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
         database.run("leaks", relation)
     paths = CallPathReader(database)
     paths.prefetch(row[0] for row in database.rows("SELECT DISTINCT path_key FROM survivor_groups"))
-    rated = judge_groups(database, config.leaks, paths.root)
+    rated = judge_groups(database, config.leaks, paths)
     assign_evidence(database, rated)
     _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
     causes = _root_causes(database, rated, paths, config)

@@ -71,7 +71,7 @@ def _allocations(start: int = 0, end: int = 18) -> list[Row]:
 def _findings(
     database: Database, suspects: Sequence[dict[str, Any]] = (), causes: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    run(database, "leaks", "judged_moments", "judged_windows", "request_levels")
+    run(database, "leaks", "host_ends", "judged_moments", "judged_windows", "request_levels")
     return build_findings(database, suspects, causes, LeakSettings())
 
 

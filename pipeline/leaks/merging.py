@@ -12,7 +12,7 @@ SAME_FATE = 0.7
 
 @dataclass(slots=True)
 class Judged:
-    """A group, its verdict, and the root frame of its call path (None without one)."""
+    """A group, its verdict, and the frame that members share: the root, of kernel objects the cache, or None."""
 
     group: Group
     judgement: Judgement

@@ -13,10 +13,10 @@ LIKE_KEPT = 0.5
 
 
 def load_older_frees(database: Database) -> dict[tuple[object, ...], dict[int, int]]:
-    """Rows of `older_frees`: count by size, by process, device, level and memory kind."""
+    """Rows of `older_frees`: count by size, by process, device, level, memory kind and (kernel) object name."""
     found: dict[tuple[object, ...], dict[int, int]] = defaultdict(dict)
     for *place, size, count in database.rows(
-        "SELECT process_id, device_index, level, memory_kind, size_key, freed_count FROM older_frees"
+        "SELECT process_id, device_index, level, memory_kind, object_name, size_key, freed_count FROM older_frees"
     ):
         found[tuple(place)][size] = count
     return dict(found)

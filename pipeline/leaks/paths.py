@@ -52,10 +52,17 @@ class CallPathReader:
             self.prefetch([call_path_id])
         return self._known.get(call_path_id, ())
 
-    def root(self, call_path_id: int) -> int | None:
-        """Frame number of the root."""
-        frames = self.frames(call_path_id)
-        return frames[0].frame_id if frames else None
+    def object_name(self, call_path_id: int) -> str | None:
+        """Cache of the kernel objects that are allocated there; None where it is not of that kind, or not known."""
+        frames = self.frames(call_path_id) if call_path_id >= 0 else ()
+        return frames[-1].function if frames and frames[-1].module == "slab" else None
+
+    def fate(self, call_path_id: int) -> int | None:
+        """Frame that call paths of one suspect share: the root, of kernel objects the cache."""
+        frames = self.frames(call_path_id) if call_path_id >= 0 else ()
+        if not frames:
+            return None
+        return frames[-1].frame_id if frames[-1].module == "slab" else frames[0].frame_id
 
     def text(self, call_path_id: int) -> str:
         """Frames root to leaf, one a line."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pipeline.leaks.kernel_caches import ADVICE, MEASURE, kernel_cache
 from pipeline.leaks.paths import CallPathReader, PathFrame
 from pipeline.leaks.suspects import Rated
 from schemas.config import RootCauseSettings
@@ -168,8 +169,10 @@ def _outside_allocator(rated: Rated, has_segments: bool) -> RootCause | None:
     )
 
 
-def _host_memory(rated: Rated) -> RootCause | None:
+def _host_memory(rated: Rated, paths: CallPathReader) -> RootCause | None:
     key = rated.suspect.groups[0].key
+    if key.level == "host":
+        return _kernel_memory(rated, paths) if key.memory_kind in ("slab", "page") else _heap(rated)
     if key.memory_kind not in ("pinned", "pageable"):
         return None
     return RootCause(
@@ -178,6 +181,36 @@ def _host_memory(rated: Rated) -> RootCause | None:
         [f"{rated.suspect.total('count')} allocations of {key.memory_kind} host memory were never freed"],
         "Reuse pinned buffers, or let torch's pinned-memory cache hand them out.",
         "Sample RSS and the pinned allocations' call paths over the same requests.",
+    )
+
+
+def _kernel_memory(rated: Rated, paths: CallPathReader) -> RootCause:
+    key, count = rated.suspect.groups[0].key, rated.suspect.total("count")
+    name = paths.object_name(key.path_key)
+    known = kernel_cache(name) if name else None
+    what = f"{known.cache} objects" if known else "pages" if key.memory_kind == "page" else "objects of some cache"
+    for_it = [f"{count} {what} were allocated and not freed{f'; each is {known.object}' if known else ''}"]
+    against = [] if known else ["no cache names what they are"]
+    depth = max(len(paths.frames(group.key.path_key)) for group in rated.suspect.groups)
+    has_callers = depth > (0 if known is None else 1)
+    (for_it if has_callers else against).append("their caller is known" if has_callers else "no stack was recorded")
+    return RootCause(
+        "host_memory",
+        (len(for_it) + 1) / (len(for_it) + len(against) + 2),
+        for_it,
+        known.advice if known else ADVICE,
+        known.measure if known else MEASURE,
+        against,
+    )
+
+
+def _heap(rated: Rated) -> RootCause:
+    return RootCause(
+        "host_memory",
+        2 / 3,
+        [f"{rated.suspect.total('count')} allocations of the process's heap were never freed"],
+        "Free them where the leak path allocates them, or bound what holds them.",
+        "Sample RSS over the same requests, and take a second heap profile after a longer run.",
     )
 
 
@@ -208,7 +241,7 @@ def root_causes(
     """
     rules = (
         _outside_allocator(rated, has_segments),
-        _host_memory(rated),
+        _host_memory(rated, paths),
         _autograd_graph(rated, paths, settings) if rated.suspect.groups[0].key.level == "tensor" else None,
         _kv_cache(rated, paths, settings, tokens) if rated.suspect.groups[0].key.level == "tensor" else None,
     )

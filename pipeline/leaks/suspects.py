@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,10 +12,12 @@ from pipeline.database import Database
 from pipeline.leaks.attributes import Association, associations
 from pipeline.leaks.epochs import NO_EPOCHS, Epochs, load_epochs
 from pipeline.leaks.histories import Group, PathGroups, load_changes, load_survivors
+from pipeline.leaks.kernel_caches import let_go
 from pipeline.leaks.levels import load_levels
 from pipeline.leaks.merging import Judged, Suspect, merge
 from pipeline.leaks.older_frees import load_older_frees
 from pipeline.leaks.overwritten import Explained, explain_overwritten
+from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.pools import processes_with_segments, without_pools
 from pipeline.leaks.trend import theil_sen
 from pipeline.leaks.verdicts import Judgement, judge, succession
@@ -50,23 +52,22 @@ def _no_history(epochs: Epochs, group: Group) -> Judgement:
     )
 
 
-def judge_groups(database: Database, settings: LeakSettings, roots: Callable[[int], int | None]) -> list[Rated]:
-    """Every group of survivors judged, merged and rated, growing suspects first.
-
-    `roots` gives the root frame of a call path.
-    """
+def judge_groups(database: Database, settings: LeakSettings, paths: CallPathReader) -> list[Rated]:
+    """Every group of survivors judged, merged and rated, growing suspects first."""
     epochs_by_process = load_epochs(database)
     changes, older_frees = load_changes(database), load_older_frees(database)
     with_segments = processes_with_segments(database)
     judged: list[Judged] = []
     for key, survivors in load_survivors(database).items():
         epochs = epochs_by_process.get(key.process_id, NO_EPOCHS)
-        root = roots(key.path_key) if key.path_key >= 0 else None
-        path = PathGroups(key, survivors, changes.get(key, []), epochs.count, older_frees.get(key[:4], {}))
+        root, object_name = paths.fate(key.path_key), paths.object_name(key.path_key)
+        older = older_frees.get((*key[:4], object_name if key.level == "host" else None), {})
+        path = PathGroups(key, survivors, changes.get(key, []), epochs.count, older)
         judged += [
             Judged(group, without_pools(group, verdict, with_segments), root)
             for group, verdict in _judge_path(path, epochs, settings)
         ]
+    judged = let_go(judged, paths.object_name)
     taken = {key for key, rows in changes.items() if any(change.allocated_bytes for change in rows)}
     judged, explained = explain_overwritten(judged, taken, load_levels(database), settings)
     rated = [_rate_explained(item) for item in explained]

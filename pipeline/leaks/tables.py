@@ -14,6 +14,7 @@ from pipeline.leaks.suspects import Rated
 from schemas.tables import TABLES
 
 Row = dict[str, Any]
+_NAMELESS = {"driver": "driver allocation", "host": "host allocation"}
 
 
 def write_rows(capture_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -27,7 +28,7 @@ def write_rows(capture_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) 
 
 def _no_path_text(api_name: str | None, range_path: str | None, level: str) -> str:
     place = f" in {range_path}" if range_path else ""
-    return f"[no call path] {api_name or ('driver allocation' if level == 'driver' else 'tensor')}{place}"
+    return f"[no call path] {api_name or _NAMELESS.get(level, 'tensor')}{place}"
 
 
 def suspect_rows(
@@ -50,6 +51,16 @@ def suspect_rows(
             ") GROUP BY process_id HAVING count(DISTINCT rank) = 1"
         )
     )
+    teardowns = {
+        (
+            process,
+            kind,
+        ): f"; judged at the beginning of the teardown, the last {ms} ms, that gave back {freed} of {live}"
+        for process, kind, ms, freed, live in database.rows(
+            "SELECT process_id, memory_kind, ((last_ns - judged_until_ns) / 1e6)::DECIMAL(18, 1), freed_count,"
+            " live_count FROM host_ends"
+        )
+    }
     rows, growing = [], 0
     for suspect_id, item in enumerate(rated):
         suspect, judgement = item.suspect, item.suspect.judgement
@@ -68,7 +79,8 @@ def suspect_rows(
                 "level": key.level,
                 "verdict": judgement.verdict,
                 "verdict_reason": judgement.reason
-                + (f"; {before} more bytes of the same call path are older than the recorded window" if before else ""),
+                + (f"; {before} more bytes of the same call path are older than the recorded window" if before else "")
+                + (teardowns.get((key.process_id, key.memory_kind), "") if key.level == "host" else ""),
                 "root_cause": cause[0].name if cause else None,
                 "confidence": judgement.confidence,
                 "retained_count": suspect.total("count"),

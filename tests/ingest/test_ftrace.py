@@ -74,7 +74,13 @@ def test_stacks_are_those_below_each_event(tmp_path: Path) -> None:
     for record in re.split(r"(?m)^(?=.*\]\s+\S+\s+\S+: (?!<stack))", path.read_text()):
         if re.search(r": (?:k\w+|mm_page_\w+): ", record):
             frames = [re.sub(r"\+0x.*", "", frame) for frame in re.findall(r"^ => (.*)$", record, re.MULTILINE)]
-            stacks.append(frames or re.findall(r"call_site=([^+]+)", record))
+            caches = re.findall(r" name=(\S+)", record)
+            kmalloc = re.search(r": kmalloc(?:_node)?: .*bytes_alloc=(\d+)", record)
+            if kmalloc and not caches:
+                size = int(kmalloc[1])
+                caches = [f"kmalloc-{size // 1024}k" if size % 1024 == 0 else f"kmalloc-{size}"]
+            callers = frames or re.findall(r"call_site=([^+]+)", record)
+            stacks.append([*(f"{cache} slab" for cache in caches), *callers])
     assert paths_of(tables, "memory_events") == stacks
     assert max(map(len, stacks)) > 10
 

@@ -288,7 +288,17 @@ def test_kernel_memory(tmp_path: Path) -> None:
     assert counts_of(tables)["frees_of_null", "info"] == nulls > 0
     assert counts_of(tables)["tracepoint_fields_left_out", "info"] == text.count("sched:sched_switch: ")
     samples = {row[1]: row[2] for row in rows_of(tables, "stack_samples", ("event", "ts_ns", "call_path_id"))}
-    assert all(samples[ts] == path for ts, path in rows_of(tables, "memory_events", ("ts_ns", "call_path_id")))
+    frames = {
+        frame: (function, module)
+        for frame, function, module in tables["frames"].select("frame_id", "function", "module").rows()
+    }
+    paths = dict(tables["call_paths"].select("call_path_id", "frame_ids").rows())
+    named = 0
+    for name, ts, path in rows_of(tables, "memory_events", ("name", "ts_ns", "call_path_id")):
+        event, sample = ([frames[i] for i in paths.get(number, ())] for number in (path, samples[ts]))
+        named += event[-1:] == [(name, "slab")]
+        assert [frame for frame in event if frame[1] != "slab"] == sample
+    assert named == len(re.findall(r"kmem:kmem_cache_\w+: .* name=", text)) > 0
 
 
 def test_call_site_stands_for_a_missing_stack(tmp_path: Path) -> None:

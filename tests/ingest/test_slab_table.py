@@ -82,12 +82,16 @@ def test_stacks_below_rows(tmp_path: Path) -> None:
     stack = "\n        kmem_cache_alloc+0x1f\n        alloc_empty_file+61\n\n"
     tables = read_text(HEAD + ROW + stack + ROW + ROW + stack, tmp_path, IMPORTER)
     paths = tables["memory_events"]["call_path_id"].to_list()
-    assert paths[0] is not None and paths == [paths[0], None, paths[0]]
-    functions = dict(tables["frames"].select("frame_id", "function").rows())
-    assert [functions[frame] for frame in tables["call_paths"]["frame_ids"][0]] == [
-        "alloc_empty_file",
-        "kmem_cache_alloc",
-    ]
+    frames = {
+        frame: (function, module)
+        for frame, function, module in tables["frames"].select("frame_id", "function", "module").rows()
+    }
+    by_path = {
+        path: [frames[i] for i in ids] for path, ids in tables["call_paths"].select("call_path_id", "frame_ids").rows()
+    }
+    leaf = ("filp", "slab")
+    stacked = [("alloc_empty_file", None), ("kmem_cache_alloc", None), leaf]
+    assert [by_path[path] for path in paths] == [stacked, [leaf], stacked]
 
 
 def test_what_has_no_partner_or_no_meaning(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_failed_calls_hold_nothing_and_kinds_stay_apart(tmp_path: Path) -> None:
         cupti  driver alloc  1400  4096    100        -           -
         """,
     )
-    run(database, "lifetimes", *DRIVER, "tensor_lives", "segment_lives", "diagnostics_made")
+    run(database, "lifetimes", *DRIVER, "tensor_lives", "segment_lives", "host_files", "diagnostics_made")
     assert_rows(
         database,
         "driver_lives",

@@ -164,7 +164,7 @@ def test_launches_without_a_link_are_counted(tmp_path: Path) -> None:
         kernel_links="file_id launch_index gpu_op_file_id gpu_op_event_index link_method\n5 1 0 0 sequence",
         gpu_ops="op name\nkernel a",
     )
-    run(database, "lifetimes", "tensor_lives", "segment_lives", "diagnostics_made")
+    run(database, "lifetimes", "tensor_lives", "segment_lives", "host_files", "diagnostics_made")
     assert_rows(
         database,
         "diagnostics_made",

@@ -95,7 +95,7 @@ def test_the_dump_knows_segments_that_the_history_does_not(tmp_path: Path) -> No
         100      5
         """,
     )
-    run(database, "lifetimes", "tensor_lives", "segment_lives", "diagnostics_made")
+    run(database, "lifetimes", "tensor_lives", "segment_lives", "host_files", "diagnostics_made")
     assert_rows(
         database,
         "segment_lives",

@@ -151,7 +151,7 @@ def test_the_dump_decides_what_lives(tmp_path: Path) -> None:
         """,  # noqa: E501
     )
     run(database, "lifetimes", "segment_lives")
-    run(database, "lifetimes", "diagnostics_made")
+    run(database, "lifetimes", "host_files", "diagnostics_made")
     assert_rows(
         database,
         "diagnostics_made",

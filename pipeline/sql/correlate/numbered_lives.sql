@@ -16,7 +16,12 @@ UNION ALL
 SELECT 'driver', 3, source, process_id, device_index, address, generation, allocated_bytes, allocated_bytes, memory_kind,
     stream_id, context_id, pool_id, alloc_ts_ns, NULL, free_ts_ns, is_alloc_before_window, is_free_inferred, false,
     alloc_correlation_id, free_correlation_id, alloc_call_path_id, free_call_path_id, life_id
-FROM driver_lives;
+FROM driver_lives
+UNION ALL
+SELECT 'host', 4, source, process_id, NULL, address, generation, allocated_bytes, requested_bytes, memory_kind, NULL, NULL,
+    NULL, alloc_ts_ns, NULL, free_ts_ns, is_alloc_before_window, is_free_inferred, false, NULL, NULL, alloc_call_path_id,
+    free_call_path_id, NULL
+FROM host_lives;
 
 CREATE TEMP TABLE _numbers AS
 SELECT rowid AS life, row_number() OVER (

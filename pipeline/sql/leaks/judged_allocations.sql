@@ -1,6 +1,7 @@
--- What is judged: tensors, and driver allocations that no segment explains; all of them, freed ones too, of the call paths
+-- What is judged: tensors, host memory, and driver allocations that no segment explains; all of them, freed ones too, of the call paths
 -- that have survivors. Without a call path, the API call and the range path tell allocations apart (`path_key` < 0).
--- What its owner gave back counts as gone: memory that only waits for a stream is not kept.
+-- What its owner gave back counts as gone: memory that only waits for a stream is not kept. Host memory is judged at the
+-- beginning of its teardown: what only that gives back lives.
 CREATE TEMP TABLE _explained AS
 SELECT DISTINCT parent_allocation_id AS allocation_id FROM allocations WHERE level = 'segment' AND parent_allocation_id IS NOT NULL;
 
@@ -15,17 +16,20 @@ SELECT a.allocation_id, c.api_name, n.range_path,
 FROM allocations AS a
 LEFT JOIN range_nesting AS n ON n.range_id = a.range_id
 LEFT JOIN _call_names AS c ON a.level = 'driver' AND c.process_id = a.process_id AND c.correlation_id = a.alloc_correlation_id
-WHERE a.alloc_call_path_id IS NULL AND a.level IN ('tensor', 'driver') AND a.memory_kind <> 'static';
+WHERE a.alloc_call_path_id IS NULL AND a.level IN ('tensor', 'driver', 'host') AND a.memory_kind <> 'static';
 
 CREATE TEMP TABLE _keyed AS
 SELECT a.allocation_id, a.process_id, a.device_index, a.level, a.memory_kind, a.alloc_call_path_id AS call_path_id,
     coalesce(a.alloc_call_path_id, k.path_key) AS path_key, a.allocated_bytes, a.requested_bytes,
     coalesce(a.requested_bytes, a.allocated_bytes) AS size_key, a.request_id, a.range_id, k.api_name, a.alloc_ts_ns,
-    coalesce(a.free_requested_ts_ns, a.free_ts_ns) AS gone_ts_ns,
-    a.free_requested_ts_ns IS NULL AND a.free_ts_ns IS NULL AND NOT a.is_free_inferred AS is_live
+    CASE WHEN h.process_id IS NULL OR a.free_ts_ns < h.judged_until_ns THEN coalesce(a.free_requested_ts_ns, a.free_ts_ns) END AS gone_ts_ns,
+    a.free_requested_ts_ns IS NULL AND a.free_ts_ns IS NULL AND NOT a.is_free_inferred
+        OR coalesce(a.free_ts_ns >= h.judged_until_ns, false) AS is_live
 FROM allocations AS a LEFT JOIN _nameless AS k USING (allocation_id)
-WHERE a.level IN ('tensor', 'driver') AND a.memory_kind <> 'static' AND a.allocated_bytes > 0
-    AND (a.level = 'tensor' OR a.allocation_id NOT IN (SELECT allocation_id FROM _explained));
+LEFT JOIN host_ends AS h ON a.level = 'host' AND h.process_id = a.process_id AND h.memory_kind = a.memory_kind
+WHERE a.level IN ('tensor', 'driver', 'host') AND a.memory_kind <> 'static' AND a.allocated_bytes > 0
+    AND coalesce(a.alloc_ts_ns < h.judged_until_ns, h.process_id IS NULL OR a.alloc_ts_ns IS NULL)
+    AND (a.level <> 'driver' OR a.allocation_id NOT IN (SELECT allocation_id FROM _explained));
 
 CREATE TEMP TABLE _kept_paths AS
 SELECT DISTINCT process_id, device_index, level, memory_kind, path_key FROM _keyed WHERE is_live;

@@ -20,6 +20,10 @@ UNION ALL
 SELECT 'free_inferred', count(*), 'the address was allocated again: its free was not recorded', 'data_loss'
 FROM tensor_lives WHERE is_free_inferred AND difference IS NULL HAVING count(*) > 0
 UNION ALL
+SELECT 'host_events_left_out', sum(event_count)::BIGINT,
+    'kernel and heap events of files that tell of the same time as another, or on no clock of the capture', 'info'
+FROM host_files WHERE NOT is_used HAVING count(*) > 0
+UNION ALL
 SELECT 'driver_call_failed', count(*), 'driver calls that returned an error; they hold no memory', 'info'
 FROM memory_events WHERE level = 'driver' AND return_code <> 0 HAVING count(*) > 0
 UNION ALL
