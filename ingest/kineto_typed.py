@@ -79,15 +79,17 @@ def _arguments(kind: str) -> tuple[type, dict[str, Getter]]:
 
 
 def _form(category: str, kind: str, **constants: str) -> type:
-    fields: list[tuple[str, Any]] = [("ts", _Time), ("name", str), ("ph", Literal["X"])]
+    # In the order in which Kineto writes them: each is looked for behind the one before.
+    fields: list[tuple[str, Any]] = [("ph", Literal["X"]), ("name", str)]
     if kind == "memory":
-        fields[1:] = [("name", Literal[MEMORY, OUT_OF_MEMORY]), ("ph", Literal["i", "I", "R", "n"])]
-    else:
+        fields = [("ph", Literal["i", "I", "R", "n"]), ("name", Literal[MEMORY, OUT_OF_MEMORY])]
+    if kind not in ("sync", "overhead"):
+        fields.append(("pid", _Whole if kind == "gpu" else _Name))
+    if kind not in ("gpu", "sync", "overhead"):
+        fields.append(("tid", _Name))
+    fields.append(("ts", _Time))
+    if kind != "memory":
         fields.append(("dur", _Time))
-    if kind == "gpu":
-        fields.append(("pid", _Whole))
-    elif kind not in ("sync", "overhead"):
-        fields += [("pid", _Name), ("tid", _Name)]
     names = [name for name, _ in fields if name != "ph"]
     arguments: dict[str, Getter] = {}
     whole: list[Any] = list(fields)
