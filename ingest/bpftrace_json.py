@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from ingest.bpftrace_entries import Key, MapRows, parse_key
+from ingest.numbers import is_whole
 from ingest.sink import Sink
 
 _START = '{"type": "'
@@ -66,7 +67,7 @@ class JsonMaps:
             self._value(name, parse_key(text, ",") if is_keyed else Key(), value, number)
 
     def _value(self, name: str, key: Key, value: Any, number: int) -> None:
-        if isinstance(value, int) and not isinstance(value, bool):
+        if is_whole(value):
             self._rows.number(name, key, value)
         elif isinstance(value, dict) and _is_stats(value):
             self._rows.stats(name, key, value["count"], value["total"])
@@ -80,7 +81,7 @@ class JsonMaps:
 
     def _bucket(self, name: str, key: Key, bucket: dict[str, Any], number: int) -> None:
         low, high, count = bucket.get("min"), bucket.get("max"), bucket.get("count")
-        if not isinstance(count, int) or not all(bound is None or isinstance(bound, int) for bound in (low, high)):
+        if not is_whole(count) or not all(bound is None or is_whole(bound) for bound in (low, high)):
             self._sink.count("damaged_rows", severity="data_loss", detail=f"a bucket, first at line {number}")
             return
         bounds = ("..." if low is None else str(low), "..." if high is None else str(high + 1))
@@ -88,4 +89,4 @@ class JsonMaps:
 
 
 def _is_stats(value: dict[str, Any]) -> bool:
-    return value.keys() == {"count", "average", "total"} and all(isinstance(n, int) for n in value.values())
+    return value.keys() == {"count", "average", "total"} and all(map(is_whole, value.values()))

@@ -10,7 +10,7 @@ import binascii
 import re
 from typing import Any
 
-from ingest.numbers import INT64_MAX
+from ingest.numbers import INT64_MAX, is_whole
 from ingest.otlp_spans import Span, SpanWriter
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}(?:[0-9a-fA-F]{16})?")
@@ -44,8 +44,7 @@ def jaeger_trace(trace: dict[str, Any], writer: SpanWriter) -> None:
         return {str(tag["key"]): tag.get("value") for tag in records(found) if "key" in tag}
 
     def ns(value: Any) -> int | None:
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return value * 1000 if is_number and 0 <= value <= INT64_MAX // 1000 else None
+        return value * 1000 if is_whole(value) and 0 <= value <= INT64_MAX // 1000 else None
 
     for record in records(trace.get("spans")):
         process = processes.get(str(record.get("processID")))
@@ -66,6 +65,6 @@ def jaeger_trace(trace: dict[str, Any], writer: SpanWriter) -> None:
                 str(record.get("operationName") or ""), str(process.get("serviceName") or ""),
                 str(attributes.pop("span.kind", "")).lower(), start,
                 None if start is None or length is None else start + length, "error" if error else "", attributes,
-                pid if isinstance(pid, int) and 0 <= pid <= INT64_MAX else None, events,
+                pid if is_whole(pid) and 0 <= pid <= INT64_MAX else None, events,
             )
         )  # fmt: skip

@@ -180,7 +180,9 @@ class _Reader:
     def _block(self, block: Any, rest: dict[str, Any]) -> int | None:
         """Number of a block; a hash beyond 63 bits or in text is numbered by its text, which `block_hash` keeps."""
         rest.pop("block_hash", None)
-        if block is None or not isinstance(block, int | str):
+        if isinstance(block, bool) or not isinstance(block, int | str):
+            lost = 0 if block is None else 1
+            self._sink.count("damaged_values", lost, severity="data_loss", detail="block_id: neither a number nor text")
             return None
         if isinstance(block, int) and 0 <= block <= INT64_MAX:
             return block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TypeGuard
 
 from ingest.sink import Sink
 
@@ -21,6 +22,11 @@ MISSING = frozenset(
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,40}", re.ASCII)
 _REAL = re.compile(r"[+-]?(\d{1,40}(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value out of JSON is a whole number; true and false are none, though Python counts with them."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def to_integer(text: str) -> int:

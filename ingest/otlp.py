@@ -16,7 +16,7 @@ from ingest.errors import BadInput
 from ingest.jaeger import jaeger_trace, records, span_id_of
 from ingest.json_pieces import JsonPieces, utf8_chunks
 from ingest.json_values import parse_json
-from ingest.numbers import INT64_MAX
+from ingest.numbers import INT64_MAX, is_whole
 from ingest.opening import read_head
 from ingest.otlp_spans import Span, SpanWriter
 from ingest.registry import Importer
@@ -114,7 +114,7 @@ class _Otlp:
         if isinstance(kind, str):
             kind_name = kind.removeprefix("SPAN_KIND_").lower().replace("unspecified", "")
         else:
-            kind_name = _KINDS[kind] if isinstance(kind, int) and 0 <= kind < len(_KINDS) else ""
+            kind_name = _KINDS[kind] if is_whole(kind) and 0 <= kind < len(_KINDS) else ""
         status = _get(record, "status")
         code = str(_get(status, "code") if isinstance(status, dict) else "").removeprefix("STATUS_CODE_").lower()
         attributes = _attributes(_get(record, "attributes"))
@@ -140,7 +140,7 @@ class _Otlp:
                 self._time(record, "endTimeUnixNano"),
                 {"1": "ok", "2": "error"}.get(code, code if code in ("ok", "error") else ""),
                 attributes,
-                pid if isinstance(pid, int) and 0 <= pid <= INT64_MAX else None,
+                pid if is_whole(pid) and 0 <= pid <= INT64_MAX else None,
                 [
                     (
                         self._time(event, "timeUnixNano"),

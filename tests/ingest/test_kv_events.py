@@ -118,7 +118,17 @@ def test_each_kind_of_damage_has_its_count(tmp_path: Path) -> None:
         "damaged_rows": 2,
         "lines_without_event": 2,
         "damaged_times": 1,
-        "damaged_values": 1,
+        "damaged_values": 3,
         "numbers_beyond_64_bits": 1,
         "events_without_time": 1,
     }
+
+
+def test_true_and_false_are_no_numbers(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"timestamp_ns": T + n, "event": "alloc", "block_id": block})
+        for n, block in enumerate((1, True, False))
+    ]
+    tables = read_text("\n".join(lines) + "\n", tmp_path, IMPORTER)
+    assert tables["kv_block_events"]["block_id"].to_list() == [1, None, None]
+    assert data_loss(tables) == {"damaged_values": 2}

@@ -219,3 +219,15 @@ def test_hostile(tmp_path: Path) -> None:
     assert lost["spans_without_time"] == 2
     assert lost["cut_document"] == 2
     assert counts_of(tables)["nested_too_deep", "data_loss"] > 0
+
+
+def test_a_process_id_of_true_is_none(tmp_path: Path) -> None:
+    times = {"startTimeUnixNano": "1796036400000000000", "endTimeUnixNano": "1796036401000000000"}
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "a", "kind": True, **times}
+    pids = ({"boolValue": True}, {"intValue": "7"})
+    groups = [
+        {"resource": {"attributes": [{"key": "process.pid", "value": pid}]}, "scopeSpans": [{"spans": [span]}]}
+        for pid in pids
+    ]
+    (tmp_path / "x").write_text(json.dumps({"resourceSpans": groups}))
+    assert ingest_file(tmp_path / "x", tmp_path, IMPORTER)["ranges"]["process_id"].to_list() == [None, 7]
