@@ -101,7 +101,7 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
 
 def _allocator(database: Database, capture_dir: Path, progress: Progress) -> None:
     progress("rebuilding the allocator's state over time")
-    for relation in ("allocator_moments", "fragmentation_made", "oom_events_made"):
+    for relation in ("oom_events_made", "allocator_moments", "fragmentation_made"):
         database.run("allocator", relation)
     _publish(database, capture_dir, "fragmentation", "fragmentation_made")
     _publish(database, capture_dir, "oom_events", "oom_events_made")

@@ -20,6 +20,7 @@ def _fragmentation(temp: Path, allocations: str | list[dict[str, Any]], moments:
     database.connection.execute("SET VARIABLE allocator_rows = 1000000")
     run(database, "leaks", "live_bytes_made")
     database.connection.execute("CREATE OR REPLACE TEMP VIEW live_bytes AS FROM live_bytes_made")
+    database.connection.execute("CREATE OR REPLACE TEMP VIEW oom_events_made AS FROM oom_events")
     run(database, "allocator", "allocator_moments", "fragmentation_made")
     return database
 
@@ -94,7 +95,7 @@ def test_an_oom_event_is_a_moment_with_the_state_before_it(tmp_path: Path) -> No
             1              segment  0        4096             10           -
             2              tensor   0        1024             10           50
         """,
-        memory_events="action  ts_ns  size_bytes\noom     30     9999",
+        oom_events=[{"oom_event_id": 0, "ts_ns": 30, "requested_bytes": 9999}],
     )
     assert_rows(
         database,

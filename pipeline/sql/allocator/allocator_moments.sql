@@ -26,7 +26,7 @@ UNION ALL
 SELECT process_id, device_index, max(ts_ns), 'end', 1 FROM _allocator_changes GROUP BY process_id, device_index
 UNION ALL
 SELECT DISTINCT process_id, device_index, ts_ns, 'oom', 2
-FROM memory_events WHERE action = 'oom' AND level = 'tensor' AND ts_ns IS NOT NULL AND clock_aligned;
+FROM oom_events_made WHERE level <> 'host' AND process_id IS NOT NULL AND device_index IS NOT NULL AND ts_ns IS NOT NULL;
 
 CREATE TEMP TABLE allocator_moments AS
 SELECT row_number() OVER (ORDER BY process_id, device_index, ts_ns) AS moment_id, process_id, device_index, ts_ns, moment
