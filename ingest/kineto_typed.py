@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Union
 
@@ -136,8 +135,8 @@ class TypedBlock(list[Any]):
     def groups(self) -> Iterable[tuple[type, list[Any]]]:
         """Events by their type, in the order of first sight."""
         groups: dict[type, list[Any]] = defaultdict(list)
-        for of_type, run in groupby(self, type):
-            groups[of_type] += run
+        for event in self:
+            groups[type(event)].append(event)
         return groups.items()
 
 
