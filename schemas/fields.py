@@ -363,7 +363,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "root_cause",
         "text",
-        "kv_cache, autograd_graph, outside_allocator, cuda_context, fragmentation or unclassified; null unless growing.",
+        "kv_cache, autograd_graph, outside_allocator, host_memory, cuda_context, fragmentation or unclassified; null unless growing.",
     ),
     Field("confidence", "float64", "Probability that the verdict holds, 0 to 1.", "ratio"),
     _count("retained_count", "Allocations of the group live at the end.", nullable=False),

@@ -247,3 +247,18 @@ def test_which_process_a_file_speaks_of(tmp_path: Path) -> None:
         7       -7
         """,
     )
+
+
+def test_kernel_events_name_no_process_of_the_capture(tmp_path: Path) -> None:
+    """A snapshot beside a slab trace is not the kernel's, and neither are the samples of that trace."""
+    database = tables(
+        tmp_path,
+        capture_files="file_id path process_id\n0 slab.txt -\n1 snapshot.pickle -",
+        memory_events="""
+            file_id  level   action  ts_ns  process_id  address  size_bytes
+            0        host    alloc   10     0           64       64
+            1        tensor  alloc   10     -           512      512
+        """,
+    )
+    run(database, "clock", "file_processes")
+    assert database.rows("SELECT file_id, process_id FROM file_processes ORDER BY 1") == [(0, None), (1, -2)]

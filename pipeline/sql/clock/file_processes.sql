@@ -1,6 +1,7 @@
 -- Which process each file speaks of. PyTorch snapshots, request logs and the like name none: a snapshot takes the
 -- process that allocated its segments, or whose profiler saw its tensors, in another file, everything else the only
 -- allocating process of its folder.
+-- Process 0 is the kernel, which owns what it allocates whoever runs: a file of its events names no process.
 -- A negative number stands for a process that no file names (one for each folder, or for each snapshot of a folder).
 CREATE TEMP TABLE _named AS
 SELECT file_id, process_id, count(*) AS votes FROM memory_events WHERE process_id IS NOT NULL GROUP BY ALL
@@ -54,7 +55,8 @@ SELECT
     f.format,
     coalesce(
         f.process_id,
-        (SELECT CASE WHEN count(DISTINCT n.process_id) = 1 THEN any_value(n.process_id) END FROM _named AS n WHERE n.file_id = f.file_id),
+        (SELECT CASE WHEN count(DISTINCT n.process_id) = 1 THEN any_value(n.process_id) END FROM _named AS n
+            WHERE n.file_id = f.file_id AND n.process_id <> 0),
         (SELECT b.process_id FROM _by_address AS b WHERE b.file_id = f.file_id)
     ) AS process_id,
     f.file_id IN (SELECT file_id FROM _named) AS names_processes
@@ -74,6 +76,7 @@ WHERE o.file_id IN (SELECT file_id FROM blocks UNION SELECT file_id FROM _segmen
 CREATE TEMP TABLE _folder_named AS
 SELECT o.folder, n.process_id, sum(n.votes) AS votes
 FROM _named AS n JOIN _own AS o USING (file_id)
+WHERE n.process_id <> 0
 GROUP BY ALL;
 
 CREATE TEMP TABLE _snapshot_process AS
