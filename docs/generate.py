@@ -115,7 +115,7 @@ def config_page() -> str:
         "# Settings\n",
         "`--config FILE` of `leakpath run`, `leakpath ingest` and `leakpath analyze` takes a YAML file of these",
         "sections; what it does not name keeps its default. Changed settings redo the analysis, and the reading of the",
-        "files only where `ingest` changed. The JSON Schema is [schemas/config.schema.json](../schemas/config.schema.json).\n",
+        "files only where `ingest` changed. Schema: [schemas/config.schema.json](../schemas/config.schema.json).\n",
         "```yaml\nleaks:\n  min_age_epochs: 5\n```\n",
     ]
     for name, section in config_schema()["properties"].items():
