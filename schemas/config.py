@@ -103,7 +103,7 @@ class AllocatorSettings:
         64 * 1024 * 1024, "Free reserved bytes at the end below which nothing is said.", unit="bytes", minimum=0
     )
     fragmentation_min_ratio: float = _setting(
-        0.5, "Share of the reserved bytes that must be free at the end.", unit="ratio", minimum=0, maximum=1
+        0.75, "Share of the reserved bytes that must be free at the end.", unit="ratio", minimum=0, maximum=1
     )
 
 
