@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,10 +104,10 @@ class Sink:
                 },
                 stage="ingest",
             )
-        for table in list(self._pending):
-            self.flush(table)
-        for file in self._files.values():
-            file.close()
+        # Tables are compressed outside the interpreter's lock: two at a time.
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(self.flush, list(self._pending)))
+            list(pool.map(ParquetFile.close, self._files.values()))
 
     def discard(self) -> None:
         """Drop everything written so far."""

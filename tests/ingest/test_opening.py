@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import lzma
 import random
 import resource
+import zlib
 from pathlib import Path
+from typing import cast
 
 import pytest
 import zstandard
@@ -214,3 +218,30 @@ def test_xz_streams_with_padding_between(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(_pack("xz", b"one\n") + b"\0" * 1028 + _pack("xz", b"two\n") + b"\0" * 4)
     assert _read(path) == (b"one\ntwo\n", None)
+
+
+def test_damaged_gzip_gives_no_less_than_the_standard_reader(tmp_path: Path) -> None:
+    chance = random.Random(8)
+    lines = b"".join(str(chance.random()).encode() + b"\n" for _ in range(30_000))
+    packed = gzip.compress(lines[:200_000]) + gzip.compress(lines[200_000:], 1)
+    for number in range(60):
+        damaged, place = bytearray(packed), chance.randrange(len(packed))
+        if number % 2:
+            del damaged[place:]
+        else:
+            damaged[place] ^= chance.randrange(1, 256)
+        path = tmp_path / "x.bin"
+        path.write_bytes(damaged)
+        ours, standard, is_damaged = bytearray(), bytearray(), False
+        with open_bytes(path) as stream, contextlib.suppress(*DAMAGED_STREAM):
+            while part := cast("io.BufferedReader", stream).read1(65536):
+                ours += part
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(damaged)) as file:
+                while part := file.read1(8192):
+                    standard += part
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            is_damaged = True
+        assert len(ours) >= len(standard) - 64, f"damage at {place}"
+        assert ours[: max(0, len(standard) - 64)] == standard[: max(0, len(standard) - 64)]
+        assert is_damaged or ours == lines
