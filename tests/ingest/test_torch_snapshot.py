@@ -45,7 +45,7 @@ _layouts = pytest.mark.parametrize("path", [p for p in snapshots() if CAPTURES n
 def _lifetimes(path: Path, tmp_path: Path) -> Database:
     ingest([path], path, tmp_path / "out")
     database = open_capture(tmp_path / "out", tmp_path / "duckdb")
-    for relation in ("tensor_lives", "segment_lives", "diagnostics_made"):
+    for relation in ("host_files", "tensor_lives", "segment_lives", "diagnostics_made"):
         database.run("lifetimes", relation)
     return database
 
