@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 import zstandard
-from zlib_ng import zlib_ng
 
 from ingest.errors import BadInput, UnsafeInput
 
@@ -18,27 +19,23 @@ HEAD_BYTES = 64 * 1024
 MAX_RATIO = 400
 MAX_RATIO_FREE_BYTES = 64 * 1024 * 1024
 MAX_UNPACKED_BYTES = 64 * 1024**3
-PIECE_BYTES = {"zstd": 512, "xz": 512, "gzip": 16 * 1024}
-"""Packed bytes taken at once, so that they unpack to 16 MiB or so at most: four of zstd can mean a block of 128 KiB."""
-GZIP_STEP_BYTES = 16
+ZSTD_PIECE_BYTES = 512  # four packed bytes can mean a block of 128 KiB: a piece unpacks to 16 MiB at most
+
 MAX_XZ_MEMORY_BYTES = 256 * 1024 * 1024  # of `xz -9` 65 MiB; a header may ask for 4 GiB
 
-_GZIP_ERROR = cast("type[Exception]", zlib_ng.error)
-DAMAGED_STREAM = (EOFError, _GZIP_ERROR, zstandard.ZstdError, lzma.LZMAError)
+DAMAGED_STREAM = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, lzma.LZMAError)
 """What a truncated or damaged compressed stream raises while it is read."""
 
 
 class _Frames(io.RawIOBase):
-    """The unpacked bytes of gzip members, zstd frames or xz streams, one after another, up to the first damage.
+    """The unpacked bytes of zstd frames or xz streams, one after another.
 
-    zstandard's own reader takes a cut frame for the end of the file, lzma's allocates what the file asks for, and
-    gzip's is half as fast.
+    zstandard's own reader takes a cut frame for the end of the file, and lzma's allocates what the file asks for.
     """
 
     def __init__(self, packed: IO[bytes], kind: str) -> None:
         self._packed_file, self._packed, self._ready, self._kind = packed, b"", b"", kind
-        self._frame: Any = None
-        self._damage: Exception | None = None
+        self._frame: zstandard.ZstdDecompressionObj | lzma.LZMADecompressor | None = None
 
     def readable(self) -> bool:
         return True
@@ -46,47 +43,25 @@ class _Frames(io.RawIOBase):
     def read1(self, size: int) -> bytes:
         """Up to `size` bytes, none at the end. Raises EOFError when the file ends inside a frame."""
         while not self._ready:
-            if self._damage is not None:
-                raise self._damage
-            self._packed = self._packed or self._packed_file.read(PIECE_BYTES[self._kind])
+            self._packed = self._packed or self._packed_file.read(ZSTD_PIECE_BYTES)
             if not self._packed:
                 if self._frame is not None:
                     raise EOFError(f"the {self._kind} stream ends inside a frame")
                 return b""
             if self._frame is None:
-                # Padding may follow what ended.
-                self._packed = self._packed if self._kind == "zstd" else self._packed.lstrip(b"\0")
+                self._packed = self._packed.lstrip(b"\0") if self._kind == "xz" else self._packed  # its padding
                 if not self._packed:
                     continue
                 self._frame = _new_frame(self._kind)
-            self._unpack()
-        part, self._ready = self._ready[:size], self._ready[size:]
-        return part
-
-    def _unpack(self) -> None:
-        before = self._frame.copy() if self._kind == "gzip" else None
-        try:
             self._ready = self._frame.decompress(self._packed)
-        except _GZIP_ERROR as error:
-            self._ready, self._damage = _up_to_damage(before, self._packed), error
-        else:
             self._packed = self._frame.unused_data
             if self._frame.eof:
                 self._frame = None
+        part, self._ready = self._ready[:size], self._ready[size:]
+        return part
 
 
-def _up_to_damage(frame: Any, packed: bytes) -> bytes:
-    """What a piece of gzip with damage in it unpacks to before the damage."""
-    found = []
-    with suppress(_GZIP_ERROR):
-        for place in range(0, len(packed), GZIP_STEP_BYTES):
-            found.append(frame.decompress(packed[place : place + GZIP_STEP_BYTES]))
-    return b"".join(found)
-
-
-def _new_frame(kind: str) -> Any:
-    if kind == "gzip":
-        return zlib_ng.decompressobj(wbits=31)
+def _new_frame(kind: str) -> zstandard.ZstdDecompressionObj | lzma.LZMADecompressor:
     if kind == "xz":
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY_BYTES)
     return zstandard.ZstdDecompressor().decompressobj()
@@ -152,7 +127,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         stream = raw
     else:
         packed = path.stat().st_size
-        unpacked = cast("IO[bytes]", _Frames(raw, kind))
+        unpacked: IO[bytes]
+        if kind == "gzip":
+            unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+        else:
+            unpacked = cast("IO[bytes]", _Frames(raw, kind))
         stream = cast("BinaryIO", io.BufferedReader(_Bounded(unpacked, packed, str(path)), buffer_size=1 << 20))
     try:
         yield stream
