@@ -37,7 +37,7 @@ _LINE = re.compile(
 _FIELD = re.compile(
     # A quote or bracket that is left open takes the rest of the line. Blanks are tried from their first one only.
     r"(?<!\s)\s*+(?:(?P<name>[A-Za-z_][\w.-]*+)[=:])?"
-    r'(?P<value>"(?:[^"\\]++|\\.)*+(?:"|\\?$)|\[[^\]]*+(?:\]|$)|[^\s"]++)',
+    r'(?P<value>"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?$)|\[[^\]]*+(?:\]|$)|[^\s"]++)',
     re.ASCII,
 )
 _TIME_NAMES = {

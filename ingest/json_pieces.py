@@ -20,7 +20,7 @@ MAX_DEPTH = 200
 _MAX_KEY_BYTES = 256
 
 _OUTSIDE = re.compile(rb'["{}\[\],:\n]')
-_UNTIL_BRACKET = re.compile(rb'(?:[^"{}\[\]\n]++|"(?:[^"\\\n]++|\\[^\n])*+")*+')
+_UNTIL_BRACKET = re.compile(rb'(?:[^"{}\[\]\n]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*")*')
 """Up to the next bracket or line break outside of strings, or to a string that does not end in this text."""
 _NULS = re.compile(rb"\0+")
 _IN_STRING = re.compile(rb'[\\"\n]')
