@@ -86,9 +86,7 @@ def _holders(database: Database, event: OutOfMemory, paths: CallPathReader) -> l
 
 def _title(event: OutOfMemory) -> str:
     if event.level == "host":
-        victim = f"{event.name or 'process'} ({event.process_id})"
-        freed = f", which held {bytes_text(event.requested)}" if event.requested else ""
-        return f"The kernel ran out of memory and killed {victim}{freed}"
+        return f"The kernel ran out of memory and killed {event.name or 'process'} ({event.process_id})"
     asked = f"{bytes_text(event.requested)} asked for" if event.requested is not None else f"{event.name} failed"
     parts = [
         f"Out of memory on device {event.device_index}: {asked}"

@@ -5,22 +5,26 @@
 CREATE TEMP TABLE _last_moments AS
 SELECT process_id, device_index, max(moment_id) AS last_id FROM allocator_moments GROUP BY process_id, device_index;
 
--- From the first moment after the allocation to the last one before the free.
+-- Most allocations live between two moments: the first moment after the allocation tells, and only the rest is looked up
+-- for the last moment before the free.
+CREATE TEMP TABLE _seen AS
+SELECT a.process_id, a.device_index, a.level, a.address AS low, a.address + a.allocated_bytes AS high, a.allocated_bytes,
+    a.requested_bytes, a.free_requested_ts_ns, a.free_ts_ns, f.moment_id AS first_id
+FROM allocations AS a
+ASOF JOIN allocator_moments AS f
+    ON f.process_id = a.process_id AND f.device_index = a.device_index
+    AND f.ts_ns >= coalesce(a.alloc_ts_ns, -9223372036854775807)
+WHERE a.level IN ('tensor', 'segment') AND a.allocated_bytes > 0 AND a.address IS NOT NULL
+    AND coalesce(a.free_ts_ns > f.ts_ns, true);
+
 CREATE TEMP TABLE _states AS
 SELECT moment_id, level, low, high, allocated_bytes, requested_bytes, coalesce(free_requested_ts_ns <= m.ts_ns, false) AS is_pending
 FROM (
-    SELECT
-        a.level, a.address AS low, a.address + a.allocated_bytes AS high, a.allocated_bytes, a.requested_bytes,
-        a.free_requested_ts_ns, unnest(range(f.moment_id, coalesce(u.moment_id, l.last_id + 1))) AS moment_id
-    FROM allocations AS a
-    JOIN _last_moments AS l ON l.process_id = a.process_id AND l.device_index = a.device_index
-    ASOF JOIN allocator_moments AS f
-        ON f.process_id = a.process_id AND f.device_index = a.device_index
-        AND f.ts_ns >= coalesce(a.alloc_ts_ns, -9223372036854775807)
+    SELECT s.*, unnest(range(s.first_id, coalesce(u.moment_id, l.last_id + 1))) AS moment_id
+    FROM _seen AS s
+    JOIN _last_moments AS l ON l.process_id = s.process_id AND l.device_index = s.device_index
     ASOF LEFT JOIN allocator_moments AS u
-        ON u.process_id = a.process_id AND u.device_index = a.device_index AND u.ts_ns >= a.free_ts_ns
-    WHERE a.level IN ('tensor', 'segment') AND a.allocated_bytes > 0 AND a.address IS NOT NULL
-        AND f.moment_id < coalesce(u.moment_id, l.last_id + 1)
+        ON u.process_id = s.process_id AND u.device_index = s.device_index AND u.ts_ns >= s.free_ts_ns
 )
 JOIN allocator_moments AS m USING (moment_id);
 
