@@ -25,7 +25,7 @@ MAX_PROCESSES = 64
 MAX_NOTES = 50
 MAX_FILE_BYTES = 32 * 1024 * 1024
 COSTLY_SHARE = 20
-"""smaps_rollup and numa_maps walk a process's page tables: they may take a twentieth of the time, no more."""
+"""smaps_rollup and numa_maps walk page tables: each, over all processes, may take a twentieth of the time."""
 
 _SYSTEM_FILES = ("meminfo", "vmstat", "pressure/memory")
 _PROCESS_FILES = ("status",)
@@ -144,19 +144,19 @@ class HostSampler:
             folder = self._proc / str(pid)
             for name in _PROCESS_FILES:
                 yield self._copy(folder / name, may_vanish=True)
-            for name in _COSTLY_FILES:
-                yield self._costly(folder / name)
+        for name in _COSTLY_FILES:
+            yield from self._costly(name, processes)
 
-    def _costly(self, path: Path) -> str:
-        key, now = str(path), time.monotonic()
-        if now < self._costly_due.get(key, 0.0):
-            return ""
-        text = self._copy(path, may_vanish=True)
-        took = time.monotonic() - now
-        self._costly_due[key] = now + took * COSTLY_SHARE
+    def _costly(self, name: str, processes: list[int]) -> Iterator[str]:
+        began = time.monotonic()
+        if began < self._costly_due.get(name, 0.0):
+            return
+        for pid in processes:
+            yield self._copy(self._proc / str(pid) / name, may_vanish=True)
+        took = time.monotonic() - began
+        self._costly_due[name] = began + took * COSTLY_SHARE
         if took * COSTLY_SHARE > self.period_s:
-            self._note(f"{path.name} takes long to read: sampled less often")
-        return text
+            self._note(f"{name} takes long to read: sampled less often")
 
     def _copy(self, path: Path, *, may_vanish: bool = False) -> str:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -21,6 +20,7 @@ from types import FrameType
 from ingest.capture import read_capture
 from ingest.errors import BadInput
 from ingest.opening import DAMAGED_STREAM, open_bytes
+from tests.ingest.peak_memory import peak_bytes
 
 READ_SECONDS = 60
 MAX_BYTES = 8 * 1024 * 1024
@@ -73,8 +73,7 @@ def main(seed: str, variants: str, *files: str) -> None:
                 finally:
                     signal.alarm(0)
                     shutil.rmtree(parts, ignore_errors=True)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"outcome": outcome, "failures": failures, "peak_mib": peak_mib}))
+    print(json.dumps({"outcome": outcome, "failures": failures, "peak_mib": peak_bytes() >> 20}))
 
 
 if __name__ == "__main__":

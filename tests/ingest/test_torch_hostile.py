@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import resource
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from ingest.errors import BadInput
 from ingest.torch_snapshot import IMPORTER
 from pipeline.steps import analyze, ingest
 from schemas.config import Config
+from tests.ingest.peak_memory import peak_bytes, reset_peak
 from tests.ingest.support import counts_of, ingest_file
 from tests.ingest.torch_shapes import MIB, SEGMENT, block, event, segment, whole, write
 
@@ -178,10 +178,6 @@ def test_what_is_wrong_is_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert tables["segments"].height == 5
 
 
-def _kib() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 @pytest.mark.parametrize("shared", ["segments", "blocks", "traces"])
 def test_objects_listed_a_thousand_times_over_stay_small(shared: str, tmp_path: Path) -> None:
     """A pickle names an object again in two bytes: 3,000 × 3,000 rows must not come out of 12 kB."""
@@ -192,9 +188,9 @@ def test_objects_listed_a_thousand_times_over_stay_small(shared: str, tmp_path: 
         one = segment(SEGMENT, 4096, *([block(SEGMENT, 512)] * 3000))
         snapshot["segments"] = [one] * 3000 if shared == "segments" else [dict(one) for _ in range(3000)]
     path = write(tmp_path, snapshot)
-    before = _kib()
+    before = reset_peak()
     tables = ingest_file(path, tmp_path, IMPORTER)
-    assert _kib() - before < 200 * 1024
+    assert peak_bytes() - before < 200 << 20
     name = {"segments": "segment_repeated", "blocks": "segment_repeated", "traces": "trace_repeated"}[shared]
     assert counts_of(tables)[name, "data_loss"] == 2999
     assert tables["memory_events" if shared == "traces" else "blocks"].height == 3000

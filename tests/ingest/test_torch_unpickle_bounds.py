@@ -29,13 +29,14 @@ import resource, sys
 from pathlib import Path
 from ingest.errors import BadInput
 from ingest.torch_unpickle import load_plain
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from tests.ingest.peak_memory import peak_bytes, reset_peak
+before = reset_peak()
 try:
     load_plain(Path(sys.argv[1]))
     print("loaded")
 except BadInput as error:
     print(str(error))
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak_bytes() - before) >> 20)
 print(resource.getrlimit(resource.RLIMIT_AS) == (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 

@@ -180,17 +180,22 @@ def test_costly_files_are_read_less_often(tmp_path: Path, monkeypatch: pytest.Mo
 
     def slow(self: HostSampler, path: Path, *, may_vanish: bool = False) -> str:
         if path.name == "smaps_rollup":
-            time.sleep(0.1)
+            time.sleep(0.02)
         return plain(self, path, may_vanish=may_vanish)
 
     monkeypatch.setattr(HostSampler, "_copy", slow)
-    with HostSampler(tmp_path / "h.txt.gz", 0.01, [os.getpid()], cgroup="none") as sampler:
+    programs = [subprocess.Popen(["sleep", "60"]) for _ in range(20)]
+    pids = [program.pid for program in programs]
+    with HostSampler(tmp_path / "h.txt.gz", 0.01, pids, cgroup="none") as sampler:
         for _ in range(600):
             if sampler.samples >= 8:
                 break
             sampler.wait(0.05)
+    for program in programs:
+        program.kill()
+        program.wait()
     text = gzip.decompress((tmp_path / "h.txt.gz").read_bytes()).decode()
-    assert 1 <= text.count("/smaps_rollup\n") < text.count("/status\n")
+    assert len(pids) <= text.count("/smaps_rollup\n") < text.count("/status\n") / 2
     assert "smaps_rollup takes long to read: sampled less often" in sampler.notes
 
 
