@@ -164,7 +164,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo)]
-    found = build_findings(database, suspects, cause_rows, config.leaks, fragmented, serving)
+    found = build_findings(database, suspects, cause_rows, config, fragmented, serving)
     write_rows(capture_dir, "findings", found)
 
 

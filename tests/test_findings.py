@@ -12,7 +12,7 @@ import pytest
 from pipeline.database import Database
 from pipeline.findings import build_findings
 from pipeline.wording import bytes_text
-from schemas.config import LeakSettings
+from schemas.config import Config
 from schemas.tables import TABLES
 from tests.ledger.rows import Row, allocation
 from tests.sql.support import run, tables
@@ -72,7 +72,7 @@ def _findings(
     database: Database, suspects: Sequence[dict[str, Any]] = (), causes: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     run(database, "leaks", "host_ends", "judged_moments", "judged_windows", "request_levels")
-    return build_findings(database, suspects, causes, LeakSettings())
+    return build_findings(database, suspects, causes, Config())
 
 
 def _database(folder: Path, **rows: Iterable[Row]) -> Database:
