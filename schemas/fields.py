@@ -23,16 +23,27 @@ _SQL_TYPES: dict[Kind, str] = {
     "list<text>": "VARCHAR[]",
 }
 
+Limits = tuple[float | None, float | None]
+"""Lowest and highest value that can be; None is any."""
+_UNIT_LIMITS: dict[str, Limits] = {"bytes": (0, None), "count": (0, None), "ratio": (0, 1), "percent": (0, 100)}
+_ANY: Limits = (None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column: `kind` is the Arrow type, `unit` is empty where none applies."""
+    """One column: `kind` is the Arrow type, `unit` is empty where none applies, `limits` None where the unit tells them."""
 
     name: str
     kind: Kind
     sentence: str
     unit: str = ""
     nullable: bool = True
+    limits: Limits | None = None
+
+    @property
+    def range(self) -> Limits:
+        """What every value of core and out tables keeps to: `limits`, else what the unit says (a ratio is 0 to 1)."""
+        return self.limits or _UNIT_LIMITS.get(self.unit, _ANY)
 
     @property
     def sql_type(self) -> str:
@@ -44,8 +55,8 @@ def _ns(name: str, sentence: str, *, nullable: bool = True) -> Field:
     return Field(name, "int64", sentence, "ns", nullable)
 
 
-def _bytes(name: str, sentence: str, *, nullable: bool = True) -> Field:
-    return Field(name, "int64", sentence, "bytes", nullable)
+def _bytes(name: str, sentence: str, *, nullable: bool = True, limits: Limits | None = None) -> Field:
+    return Field(name, "int64", sentence, "bytes", nullable, limits)
 
 
 def _count(name: str, sentence: str, *, nullable: bool = True) -> Field:
@@ -136,6 +147,7 @@ _FIELDS: tuple[Field, ...] = (
         "Relative drift of the file's clock (Theil–Sen), 0 with fewer than 8 anchors.",
         "ratio",
         False,
+        limits=_ANY,
     ),
     _ns("origin_ns", "Recorded time the drift is counted from."),
     _ns("residual_p50_ns", "Median absolute residual of the anchors after alignment."),
@@ -371,7 +383,7 @@ _FIELDS: tuple[Field, ...] = (
     _bytes("retained_requested_bytes", "Their requested bytes."),
     _bytes("retained_bytes_low", "Lower bound when the window is truncated."),
     _bytes("retained_bytes_high", "Upper bound when the window is truncated."),
-    Field("growth_bytes_per_epoch", "float64", "Theil–Sen slope of live bytes over epochs.", "bytes"),
+    Field("growth_bytes_per_epoch", "float64", "Theil–Sen slope of live bytes over epochs.", "bytes", limits=_ANY),
     Field("growth_bytes_per_hour", "float64", "The same slope over time.", "bytes/h"),
     _count("epochs_count", "Epochs that were judged."),
     _count("surviving_epochs_count", "Epochs that have survivors."),
@@ -382,6 +394,7 @@ _FIELDS: tuple[Field, ...] = (
         "float64",
         "Share of leaking epochs with the attribute over their share without it (rule of succession).",
         "ratio",
+        limits=(0, None),
     ),
     Field("attribute_p_value", "float64", "Fisher's exact test of attribute against survivors, one-sided.", "ratio"),
     Field("member_count", "int64", "Call paths merged into the group.", "count"),
@@ -391,16 +404,26 @@ _FIELDS: tuple[Field, ...] = (
     Field("memory_side", "text", "rss (process) or device (caching allocator).", nullable=False),
     _count("request_count", "Requests looked at."),
     _count("token_count", "Tokens whose memory or time could be told from the token before."),
-    Field("bytes_per_token_mean", "float64", "Mean growth from one token to the next.", "bytes"),
+    Field("bytes_per_token_mean", "float64", "Mean growth from one token to the next.", "bytes", limits=_ANY),
     Field("bytes_per_token_deviation", "float64", "Standard deviation of that growth (sample, n - 1).", "bytes"),
-    Field("bytes_per_token_p50", "float64", "Median growth a token.", "bytes"),
-    Field("bytes_per_token_p95", "float64", "95th percentile of the growth a token.", "bytes"),
-    Field("bytes_per_token_p99", "float64", "99th percentile of the growth a token.", "bytes"),
+    Field("bytes_per_token_p50", "float64", "Median growth a token.", "bytes", limits=_ANY),
+    Field("bytes_per_token_p95", "float64", "95th percentile of the growth a token.", "bytes", limits=_ANY),
+    Field("bytes_per_token_p99", "float64", "99th percentile of the growth a token.", "bytes", limits=_ANY),
     _bytes("expected_bytes_per_token", "Bytes a token's keys and values take by the model's facts in capture.yaml."),
-    Field("actual_to_expected_ratio", "float64", "Median growth a token over the expected bytes.", "ratio"),
-    _bytes("first_level_bytes", "Lowest level of the first request's tokens, less what its prompt explains."),
-    _bytes("last_level_bytes", "The same of the last request."),
-    Field("kept_bytes_per_request", "float64", "Theil–Sen slope of the process's levels over its requests.", "bytes"),
+    Field(
+        "actual_to_expected_ratio", "float64", "Median growth a token over the expected bytes.", "ratio", limits=_ANY
+    ),
+    _bytes(
+        "first_level_bytes", "Lowest level of the first request's tokens, less what its prompt explains.", limits=_ANY
+    ),
+    _bytes("last_level_bytes", "The same of the last request.", limits=_ANY),
+    Field(
+        "kept_bytes_per_request",
+        "float64",
+        "Theil–Sen slope of the process's levels over its requests.",
+        "bytes",
+        limits=_ANY,
+    ),
     Field("kept_p_value", "float64", "Mann–Kendall p-value that the levels rise, one-sided.", "ratio"),
     _ns("interval_p50_ns", "Median time from one token of a request to the next."),
     _ns("interval_p99_ns", "99th percentile of that time."),
@@ -461,7 +484,7 @@ _FIELDS: tuple[Field, ...] = (
         "device_total, device_used, torch_allocated, torch_cached, driver_outside, context_and_modules, unattributed, other_process or free.",
         nullable=False,
     ),
-    Field("part_bytes", "int64", "Bytes of the part, null when not known.", "bytes"),
+    Field("part_bytes", "int64", "Bytes of the part, null when not known.", "bytes", limits=_ANY),
     Field("is_impossible", "bool", "Whether the counters contradict each other (see detail).", nullable=False),
     Field("finding_id", "int64", "Order of the finding, 0 is read first.", nullable=False),
     Field(
