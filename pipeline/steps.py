@@ -13,12 +13,10 @@ from pipeline.findings import build_findings
 from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
 from pipeline.ingesting import IngestSummary, ingest
 from pipeline.kernel_names import name_kernels
-from pipeline.leaks.epochs import tokens_by_epoch
 from pipeline.leaks.evidence import assign_evidence
 from pipeline.leaks.paths import CallPathReader
-from pipeline.leaks.pools import processes_with_segments
-from pipeline.leaks.root_causes import RootCause, root_causes
-from pipeline.leaks.suspects import Rated, judge_groups
+from pipeline.leaks.root_causes import causes_of_suspects
+from pipeline.leaks.suspects import judge_groups
 from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
 from pipeline.objectives import missed_objectives
 from pipeline.serving import judge_serving
@@ -122,21 +120,6 @@ def _serving(database: Database, capture_dir: Path, config: Config, progress: Pr
     judge_serving(database, config, lambda name, relation: _publish(database, capture_dir, name, relation), write)
 
 
-def _root_causes(
-    database: Database, rated: list[Rated], paths: CallPathReader, config: Config
-) -> dict[int, list[RootCause]]:
-    """Root causes of the growing suspects, by suspect number."""
-    tokens, with_segments = tokens_by_epoch(database), processes_with_segments(database)
-    causes = {}
-    for number, item in enumerate(rated):
-        if item.suspect.judgement.verdict == "growing":
-            process = item.suspect.groups[0].key.process_id
-            causes[number] = root_causes(
-                item, paths, config.root_causes, tokens.get(process, {}), has_segments=process in with_segments
-            )
-    return causes
-
-
 def _judge(database: Database, capture_dir: Path, config: Config, progress: Progress) -> None:
     progress("judging survivors")
     for relation in ("host_ends", "judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
@@ -150,7 +133,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     rated = judge_groups(database, config.leaks, paths)
     assign_evidence(database, rated)
     _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
-    causes = _root_causes(database, rated, paths, config)
+    causes = causes_of_suspects(database, rated, paths, config.root_causes)
     progress("balancing the device's ledger")
     for relation in ("device_samples", "memory_ledger_made", "idle_contexts"):
         database.run("ledger", relation)

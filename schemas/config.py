@@ -69,23 +69,9 @@ class RootCauseSettings:
     """What the root-cause rules look for."""
 
     kv_cache_frames: tuple[str, ...] = _setting(
-        (
-            "DynamicCache",
-            "DynamicLayer",
-            "StaticCache",
-            "HybridCache",
-            "SlidingWindowCache",
-            "QuantizedCache",
-            "cache_utils.py",
-            "KVCache",
-            "kv_cache",
-            "PagedAttention",
-            "BlockManager",
-            "CacheEngine",
-            "MHATokenToKVPool",
-            "past_key_value",
-        ),
-        "Parts of a function, file or class name that name a key/value cache of a serving framework.",
+        (),
+        "Parts of a function, file or class name, in any case, that name a key/value cache, besides those of common"
+        " frameworks (`pipeline/leaks/frame_rules.yaml`).",
     )
     context_min_bytes: int = _setting(
         64 * 1024 * 1024,

@@ -14,6 +14,7 @@ from pipeline.leaks.merging import Judged, Suspect
 from pipeline.leaks.paths import CallPathReader, PathFrame
 from pipeline.leaks.root_causes import RootCause, root_causes
 from pipeline.leaks.suspects import Rated
+from pipeline.leaks.tensor_causes import Facts
 from schemas.config import RootCauseSettings
 from tests.leaks.groups import MODES, group
 
@@ -41,12 +42,13 @@ def _causes(
     tokens: Mapping[int, int] | None = None,
     association: Association | None = None,
     has_segments: bool = True,
+    facts: Facts | None = None,
 ) -> list[RootCause]:
     epochs = set().union(*(g.epochs for g in groups))
     suspect = Suspect([Judged(g, MODES["growing"], 0) for g in groups], MODES["growing"], epochs)
     rated = Rated(suspect, Epochs("request", 12, 10**9, {}), association, None)
     reader = cast(CallPathReader, Paths(paths))
-    return root_causes(rated, reader, RootCauseSettings(), tokens or {}, has_segments=has_segments)
+    return root_causes(rated, reader, RootCauseSettings(), tokens or {}, has_segments=has_segments, facts=facts)
 
 
 def _text(cause: RootCause) -> str:
@@ -148,3 +150,49 @@ def test_no_rule_is_said_to_be_none() -> None:
 def test_confidence_is_below_one() -> None:
     groups, paths = _graph(through_cache=True)
     assert all(0 < cause.confidence < 1 for cause in _causes(groups, paths))
+
+
+def test_outputs_kept_from_a_pass_without_gradients_are_no_graph() -> None:
+    groups, paths = _graph(through_cache=False)
+    wrapper = "decorate_context@/opt/lib/torch/utils/_contextlib.py"
+    below = {i: ["main", wrapper, *path[1:]] for i, path in paths.items()}
+    [cause] = _causes(groups, below)
+    assert cause.name == "unclassified"
+    below[0] = paths[0]
+    below[1] = paths[1]
+    [mixed] = _causes(groups, below)
+    assert mixed.name == "autograd_graph"
+    assert any("no_grad or inference_mode decorator" in line for line in mixed.evidence_against)
+
+
+def test_tensors_in_private_pools_are_a_graphs() -> None:
+    leak = group(1, range(10), size=1 << 20)
+    facts = Facts(private_bytes=10 << 20, pool_count=5)
+    captured = {1: ["serve", "run@/opt/vllm/compilation/cuda_graph.py", "empty"]}
+    [sure] = _causes([leak], captured, facts=facts)
+    [unsure] = _causes([leak], {1: ["serve", "stage", "empty"]}, facts=facts)
+    assert (sure.name, unsure.name) == ("graph_pool", "graph_pool")
+    assert "5 private pools" in _text(sure)
+    assert any("torch.cuda.MemPool" in line for line in unsure.evidence_against)
+    assert sure.confidence > unsure.confidence
+    [other] = _causes([leak], captured, facts=Facts(private_bytes=1 << 20, pool_count=5))
+    assert other.name == "unclassified"
+
+
+def test_requests_without_an_end_speak_against_a_leaked_cache() -> None:
+    leak = group(1, (2, 5, 8, 11), size=65536, count=2)
+    paths = {1: ["serve", "DynamicCache.update"]}
+    [done] = _causes([leak], paths, facts=Facts(request_count=4, ended_count=4))
+    [open_] = _causes([leak], paths, facts=Facts(request_count=4, ended_count=1))
+    assert "all of 4 requests" in _text(done)
+    assert any(line.startswith("3 of 4 requests") for line in open_.evidence_against)
+
+
+def test_what_is_known_of_an_unnamed_holder_is_said() -> None:
+    [known] = _causes([group(1, range(10), size=4096)], {1: ["serve", "Stats.record", "clone@/opt/torch/_tensor.py"]})
+    assert "all are of one size, 4,096 bytes" in _text(known)
+    assert "innermost frame of the program's own is Stats.record (app.py:1)" in _text(known)
+    assert "Start at Stats.record" in known.advice
+    [blind] = _causes([group(-1, range(10))], {})
+    assert "no call path was recorded" in blind.evidence_against
+    assert "Record call paths" in blind.next_measurement
