@@ -1,13 +1,14 @@
 """Ingest of a Kineto trace to Parquet against HolisticTraceAnalysis loading the same file.
 
-    python benchmarks/kineto_ingest.py --hta PYTHON [TRACE.json[.gz] ...] [--events 2000000] [--rounds 2]
+    python benchmarks/kineto_ingest.py --hta PYTHON [TRACE.json[.gz] ...] [--events 2000000] [--rounds 3]
         [--min-speedup 8] [--max-memory-ratio 0.334] [--max-growth 1.5]
 
 `--hta` is the Python of an environment of its own with the package HolisticTraceAnalysis; without it that side is left
 out, and so is its judgement. Beside the traces named, one of `--events` events and one of a tenth of them are written
-and read. Each side loads each file in a process of its own, unpacked and as it is; the best round of each counts: CPU
-seconds, since a shared machine's clock counts others' work, and peak memory of the whole process. Exit code 1 when a
-ratio is not kept, or when memory grows by more than `--max-growth` from the small generated trace to the large one.
+and read. Each side loads each file in a process of its own, in turns, unpacked and as it is; the best round of each
+counts: CPU seconds, since a shared machine's clock counts others' work, and peak memory of the whole process. Exit code
+1 when a ratio is not kept, or when memory grows by more than `--max-growth` from the small generated trace to the
+large one.
 """
 
 from __future__ import annotations
@@ -68,9 +69,14 @@ def measure(python: str, script: str, source: Path, out: Path) -> Run | None:
     return None if done.returncode else Run(*json.loads(done.stdout.splitlines()[-1]))
 
 
-def runs(python: str, script: str, source: Path, out: Path, rounds: int) -> list[Run]:
-    """Those of several loads that did not fail."""
-    return [run for _ in range(rounds) if (run := measure(python, script, source, out)) is not None]
+def in_turns(hta: str, source: Path, out: Path, rounds: int) -> tuple[list[Run], list[Run]]:
+    """Loads by leakpath and by HTA (none without `hta`), less those that failed."""
+    ours, theirs = list[Run | None](), list[Run | None]()
+    for _ in range(rounds):
+        ours.append(measure(sys.executable, _OURS, source, out))
+        if hta:
+            theirs.append(measure(hta, _THEIRS, source, out))
+    return [run for run in ours if run], [run for run in theirs if run]
 
 
 def _event(head: str, name: str, lane: str, ts: float, dur: float | None, args: str) -> str:
@@ -127,7 +133,7 @@ def main() -> int:
     parser.add_argument("traces", type=Path, nargs="*")
     parser.add_argument("--hta", default="", help="Python of an environment with HolisticTraceAnalysis")
     parser.add_argument("--events", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--min-speedup", type=float, default=8.0)
     parser.add_argument("--max-memory-ratio", type=float, default=0.334)
     parser.add_argument("--max-growth", type=float, default=1.5)
@@ -149,14 +155,13 @@ def main() -> int:
             sources.append(trace)
         peaks = {}
         for source in [*sources, small, large]:
-            ours = runs(sys.executable, _OURS, source, out, arguments.rounds)
+            ours, theirs = in_turns(arguments.hta, source, out, arguments.rounds)
             if not ours:
                 print(f"{source.name}: leakpath fails")
                 return 1
             best, peak = min(run.cpu for run in ours), max(run.peak for run in ours)
             peaks[source] = peak
             line = f"{source.name} ({source.stat().st_size / 1e6:.0f} MB): leakpath {best:.2f} s, {peak / 1e6:.0f} MB"
-            theirs = runs(arguments.hta, _THEIRS, source, out, arguments.rounds) if arguments.hta else []
             if theirs:
                 their_best, their_peak = min(run.cpu for run in theirs), min(run.peak for run in theirs)
                 speedup, ratio = their_best / best, peak / their_peak

@@ -142,6 +142,11 @@ class Columns:
             return found * self.ns_per_unit
         return np.array([self._time(value, name) for value in values], np.int64)
 
+    def typed_moments(self, values: list[int | float], name: str) -> Times:
+        """As `moments`, of numbers only."""
+        found = np.fromiter(values, np.float64, len(values))
+        return found if np.abs(found).max(initial=0) < EXACT_FRACTION else self.moments(values, name)
+
     def nanoseconds(self, parts: list[Times], name: str) -> Int64s:
         """Parts in one, in ns and exact; NO_TIME for what is missing, damaged or beyond 2^62."""
         if len({part.dtype for part in parts}) > 1:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple, Union
 
 import msgspec
@@ -48,25 +47,25 @@ _OTHERS: dict[str, dict[str, Any]] = {
     "operator": {"Call stack": str | None},
 }
 
-ARGUMENTS = attrgetter("args")
-Getter = Callable[[Any], Any]
-
 
 class Form(NamedTuple):
-    """How events of one category are taken: their kind, constant columns, and what of them becomes which column."""
+    """How events of one category are taken: their kind, constant columns, and the column of each field.
+
+    `ph` and `args`, where there is any, are the first and the last field of an event and no columns.
+    """
 
     kind: str
     constants: dict[str, str]
-    fields: dict[str, Getter]
-    arguments: dict[str, Getter]
+    fields: tuple[str, ...]
+    arguments: tuple[str, ...]
 
 
 FORMS: dict[type, Form | None] = {}
 """Types of events; None for those that are but counted, or turned back into objects."""
 
 
-def _arguments(kind: str) -> tuple[type, dict[str, Getter]]:
-    """A type of `args`, and its fields by column."""
+def _arguments(kind: str) -> tuple[type, tuple[str, ...]]:
+    """A type of `args`, and the column of each of its fields."""
     keys: dict[str, tuple[str, Any]] = {name: (whole.key, _Whole | None) for name, whole in NUMBERS[kind].items()}
     keys |= {key: (key, of_type) for key, of_type in _OTHERS.get(kind, {}).items()}
     fields = [
@@ -74,7 +73,7 @@ def _arguments(kind: str) -> tuple[type, dict[str, Getter]]:
         for number, (key, of_type) in enumerate(keys.values())
     ]
     made = msgspec.defstruct(f"{kind}_arguments", fields, gc=False)
-    return made, {name: attrgetter(f"field{number}") for number, name in enumerate(keys)}
+    return made, tuple(keys)
 
 
 def _form(category: str, kind: str, **constants: str) -> type:
@@ -89,14 +88,14 @@ def _form(category: str, kind: str, **constants: str) -> type:
     fields.append(("ts", _Time))
     if kind != "memory":
         fields.append(("dur", _Time))
-    names = [name for name, _ in fields if name != "ph"]
-    arguments: dict[str, Getter] = {}
+    names = tuple(name for name, _ in fields if name != "ph")
+    arguments: tuple[str, ...] = ()
     whole: list[Any] = list(fields)
     if kind in NUMBERS:
         of_type, arguments = _arguments(kind)
         whole.append(("args", of_type, msgspec.field(default_factory=of_type)))
     made = msgspec.defstruct(category, whole, tag=category, tag_field="cat", gc=False)
-    FORMS[made] = Form(kind, constants, {name: attrgetter(name) for name in names}, arguments)
+    FORMS[made] = Form(kind, constants, names, arguments)
     return made
 
 

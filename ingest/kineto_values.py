@@ -9,13 +9,14 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from msgspec.structs import astuple
 
 from ingest.kineto_columns import Columns, arguments, pick
 from ingest.kineto_paths import Paths
 from ingest.kineto_spans import Int32s
 from ingest.kineto_tables import DEVICE, NUMBERS, OTHERS, Made
 from ingest.kineto_threads import Threads
-from ingest.kineto_typed import ARGUMENTS, Form
+from ingest.kineto_typed import Form
 
 
 class Values:
@@ -29,14 +30,14 @@ class Values:
         """Events of one category."""
         if (waiting := self._lists.get(form.kind)) is None:
             waiting = self._lists[form.kind] = defaultdict(list)
-        for name, getter in form.fields.items():
-            waiting[name] += map(getter, events)
+        columns = list(zip(*map(astuple, events), strict=True))
+        for name, values in zip(form.fields, columns[1:], strict=False):
+            waiting[name] += values
         if form.kind in ("python", "operator"):
-            waiting["frame"] += map(self._paths.frames.__getitem__, waiting["name"][-len(events) :])
+            waiting["frame"] += map(self._paths.frames.__getitem__, columns[1])
         if form.arguments:
-            arguments = list(map(ARGUMENTS, events))
-            for name, getter in form.arguments.items():
-                waiting[name] += map(getter, arguments)
+            for name, values in zip(form.arguments, zip(*map(astuple, columns[-1]), strict=True), strict=True):
+                waiting[name] += values
         for name, value in form.constants.items():
             waiting[name] += [value] * len(events)
 
@@ -45,9 +46,9 @@ class Values:
         values, columns = self._lists.pop(kind, None), self._columns
         if values is None:
             return {}
-        made: Made = {name: columns.moments(values[name], name) for name in ("ts", "dur") if name in values}
+        made: Made = {name: columns.typed_moments(values[name], name) for name in ("ts", "dur") if name in values}
         if "frame" in values:
-            made["frame"] = np.array(values["frame"], np.int32)
+            made["frame"] = np.fromiter(values["frame"], np.int32, len(values["frame"]))
         if kind != "python":
             made["name"] = columns.words(values["name"])
         if "tid" in values:
