@@ -8,12 +8,13 @@ from pipeline.database import Database
 from pipeline.wording import evidence_text
 
 Row = dict[str, Any]
+_CONTRADICTION = "The tables contradict each other here: don't rely on these numbers, and report it as a defect."
 
 
 def loss_findings(database: Database) -> list[Row]:
     """Damage and losses by file or stage, the most frequent first, then the files that were refused."""
     rows = database.rows(
-        "SELECT coalesce(f.path, d.stage), d.name, d.occurrence_count, d.detail FROM diagnostics AS d"
+        "SELECT coalesce(f.path, d.stage), d.name, d.occurrence_count, d.detail, d.stage FROM diagnostics AS d"
         " LEFT JOIN capture_files AS f USING (file_id) WHERE d.severity <> 'info'"
         " ORDER BY d.occurrence_count DESC, 1, 2"
     )
@@ -23,9 +24,9 @@ def loss_findings(database: Database) -> list[Row]:
             "severity": "warning",
             "title": f"{path}: {count:,} × {name.replace('_', ' ')}" + (f" ({detail})" if detail else ""),
             "evidence": evidence_text(("diagnostics", f"name = '{name}'")),
-            "advice": "Numbers from this file may be too low.",
+            "advice": _CONTRADICTION if stage == "analyze" else "Numbers from this file may be too low.",
         }
-        for path, name, count, detail in rows
+        for path, name, count, detail, stage in rows
     ]
     for path, state, message in database.rows(
         "SELECT path, read_state, message FROM capture_files WHERE read_state = 'refused' ORDER BY path"

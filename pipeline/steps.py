@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import BadInput
+from pipeline.checks.step import check_findings, check_results
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
 from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
@@ -146,9 +147,12 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     cause_rows = root_cause_rows(suspects, causes, contexts, [fragmentation_cause(state) for state in fragmented])
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", cause_rows)
+    progress("checking the tables")
+    check_results(database, capture_dir)
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo)]
     found = build_findings(database, suspects, cause_rows, config, fragmented, serving)
     write_rows(capture_dir, "findings", found)
+    check_findings(database, capture_dir, found)
 
 
 def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line: None) -> None:

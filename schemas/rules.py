@@ -1,0 +1,38 @@
+"""What rows of a table must keep to beyond what their columns say: between columns, in words of SQL.
+
+What follows from the columns alone (ranges, keys, references, times, order) needs no line here.
+"""
+
+from __future__ import annotations
+
+BROKEN: dict[str, dict[str, str]] = {
+    "allocations": {
+        "freed_before_given_back": "free_ts_ns < free_requested_ts_ns",
+        "wrong_start": "is_alloc_before_window AND alloc_ts_ns IS NOT NULL",
+    },
+    "live_bytes": {"bytes_without_allocations": "live_count = 0 AND live_bytes > 0"},
+    "leak_suspects": {
+        "more_survivors_than_epochs": "surviving_epochs_count > epochs_count",
+        "growing_without_bytes": "verdict = 'growing' AND retained_bytes = 0 AND retained_count = 0",
+        "rank_without_growth": "(suspect_rank IS NOT NULL) <> (verdict = 'growing')",
+    },
+    "leak_evidence": {"more_asked_for_than_taken": "requested_bytes > allocated_bytes"},
+    "fragmentation": {
+        "state_not_conserved": "reserved_bytes::HUGEINT <> active_bytes::HUGEINT + inactive_bytes"
+        " OR active_bytes::HUGEINT <> allocated_bytes::HUGEINT + pending_free_bytes",
+        "part_above_whole": "inactive_split_bytes > inactive_bytes OR largest_free_bytes > inactive_bytes"
+        " OR mean_free_bytes > largest_free_bytes",
+    },
+    "request_latency": {"part_above_whole": "measured_count > request_count"},
+    "slo": {
+        "part_above_whole": "bad_count > request_count",
+        "verdict_without_value": "(slo_verdict = 'abstained') <> (abstained_reason IS NOT NULL)",
+    },
+}
+"""By table: name of the fault, and the SQL condition that a row at fault meets."""
+
+MAY_LEAVE_CAPTURE: dict[str, tuple[str, ...]] = {"slo": ("start_ns", "end_ns")}
+"""Times that may lie outside what was recorded: windows around a marked period are as long as the period."""
+
+OF_ANOTHER_CAPTURE: frozenset[str] = frozenset({"comparison"})
+"""Tables whose numbers of rows are those of other captures: their references are not followed."""

@@ -1,0 +1,47 @@
+"""Every table of every recorded capture passes its own checks, and every finding leads to rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.database import open_capture
+from tests.generate.judging import Verdicts, rows
+
+Judged = Callable[[str], Verdicts]
+CAPTURES = [
+    *(
+        "kv_leak",
+        "kv_leak_kineto",
+        "clean",
+        "autograd",
+        "external",
+        "expandable",
+        "frag",
+        "kvblocks",
+        "ddp2",
+        "host_kmem",
+    ),
+    pytest.param("soak", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_no_table_contradicts_itself_or_another(judged: Judged, name: str) -> None:
+    found = rows(judged(name).out, "SELECT name, occurrence_count, detail FROM {diagnostics} WHERE stage = 'analyze'")
+    assert found == []
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_every_finding_leads_to_rows(judged: Judged, name: str) -> None:
+    found = judged(name)
+    assert [row["finding_id"] for row in found.findings] == list(range(len(found.findings)))
+    with open_capture(found.out, found.out / "duckdb") as database:
+        for finding in found.findings:
+            counts = []
+            for part in json.loads(finding["evidence"]):
+                [(count,)] = database.rows(f"SELECT count(*) FROM {part['table']} WHERE {part['where']}")
+                counts.append(count)
+            assert sum(counts) > 0, finding["title"]
