@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import orjson
 
 from ingest.registry import importers
 from pipeline.cli import cli
+from pipeline.compare_result import Result
+from pipeline.compare_summary import Summary
 from schemas.capture import capture_schema
 from schemas.config import config_schema
+from schemas.findings import findings_schema
 from schemas.tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +41,8 @@ def tables_page() -> str:
         "there, if need be without rows. `OUT/leakpath.duckdb` has a view a table over all captures, with the",
         "capture's name as first column; it finds the files wherever OUT is moved to. `*_ns` are nanoseconds: a point",
         "in time on the capture's clock (UTC) or a duration, as the sentence says. Null means not known, never zero.\n",
+        "`OUT/<capture>/findings.json` holds the table `findings` and the verdict for scripts; its JSON Schema is",
+        "[schemas/findings.schema.json](../schemas/findings.schema.json).\n",
     ]
     for layer, title in LAYERS.items():
         lines.append(f"## {title}\n")
@@ -136,6 +142,12 @@ def _json(schema: dict[str, Any]) -> str:
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
+def document_schema(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a document that leakpath writes."""
+    found = msgspec.json.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title} | found
+
+
 def generated() -> dict[Path, str]:
     """Every derived file with the content it should have."""
     return {
@@ -145,6 +157,11 @@ def generated() -> dict[Path, str]:
         ROOT / "docs" / "config.md": config_page(),
         ROOT / "schemas" / "config.schema.json": _json(config_schema()),
         ROOT / "schemas" / "capture.schema.json": _json(capture_schema()),
+        ROOT / "schemas" / "findings.schema.json": _json(findings_schema()),
+        ROOT / "schemas" / "baseline.schema.json": _json(
+            document_schema(Summary, "leakpath compare: a baseline's summary")
+        ),
+        ROOT / "schemas" / "comparison.schema.json": _json(document_schema(Result, "leakpath compare: the result")),
     }
 
 

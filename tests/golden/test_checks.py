@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import jsonschema
 import pytest
 
 from pipeline.database import open_capture
+from reports.findings_file import write_findings
+from reports.models.verdict import Verdict
+from reports.source import CaptureTables
+from schemas.findings import findings_schema
 from tests.generate.judging import Verdicts, rows
 
 Judged = Callable[[str], Verdicts]
@@ -45,3 +50,12 @@ def test_every_finding_leads_to_rows(judged: Judged, name: str) -> None:
                 [(count,)] = database.rows(f"SELECT count(*) FROM {part['table']} WHERE {part['where']}")
                 counts.append(count)
             assert sum(counts) > 0, finding["title"]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_the_findings_file_keeps_to_its_schema(judged: Judged, name: str) -> None:
+    found = judged(name)
+    with CaptureTables(found.out) as tables:
+        written = json.loads(write_findings(tables, Verdict("unknown", "a headline", ""), "1"))
+    assert [finding["title"] for finding in written["findings"]] == [row["title"] for row in found.findings]
+    jsonschema.Draft202012Validator(findings_schema()).validate(written)
