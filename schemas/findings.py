@@ -41,6 +41,8 @@ def _column(field: Field) -> dict[str, Any]:
     """A column of `findings` as a property; null where the contract allows it."""
     if field.name == "evidence":
         return {"description": "Rows that the finding rests on."} | _evidence()
+    if field.name == "finding_kind":
+        return _text("What kind of finding it is: see the column in docs/tables.md.", pattern=_NAME)
     if field.name == "severity":
         return _text("How much it matters.", enum=_SEVERITIES)
     kind = _TYPES.get(field.kind, "string")
