@@ -145,6 +145,29 @@ class SymptomSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HotspotSettings:
+    """What of the time by call path is listed, and when it is a finding."""
+
+    rows: int = _setting(
+        50, "Rows of `hotspots` of a kind, process and device; the rest is one.", unit="count", minimum=1
+    )
+    copy_min_ratio: float = _setting(
+        0.25, "Share of the device's busy time in copies between layouts and types.", unit="ratio", minimum=0, maximum=1
+    )
+    rounding_min_bytes: int = _setting(
+        64 * 1024 * 1024, "Bytes that rounding adds to live tensors at their peak.", unit="bytes", minimum=0
+    )
+    rounding_min_ratio: float = _setting(0.1, "Share that those bytes must have.", unit="ratio", minimum=0, maximum=1)
+    recomputation_min_ratio: float = _setting(
+        0.5, "Rise of the calls a token from the first to the last third of the positions.", unit="ratio", minimum=0
+    )
+    recomputation_min_calls: float = _setting(1.0, "The same as calls a token.", unit="count", minimum=0)
+    max_p_value: float = _setting(
+        0.01, "Highest p-value at which calls rise with the position.", unit="ratio", minimum=0, maximum=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesSettings:
     """Series that are thinned for the report."""
 
@@ -166,6 +189,7 @@ class Config:
     allocator: AllocatorSettings = field(default_factory=AllocatorSettings)
     slo: SloSettings = field(default_factory=SloSettings)
     symptoms: SymptomSettings = field(default_factory=SymptomSettings)
+    hotspots: HotspotSettings = field(default_factory=HotspotSettings)
     series: SeriesSettings = field(default_factory=SeriesSettings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

@@ -471,6 +471,36 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "is_on_front", "bool", "Whether no other row of the capture is better in one score and no worse in the other."
     ),
+    # hotspots
+    Field("hotspot_id", "int64", "Number of the row.", nullable=False),
+    Field(
+        "hotspot_kind",
+        "text",
+        "cpu_path, cpu_function, gpu_path, gpu_function, gpu_range, gpu_kernel, gpu_share (what the device worked on), gpu_type"
+        " (width of its numbers), recomputation, rounding or profiled_kernel.",
+        nullable=False,
+    ),
+    Field("hotspot_event", "text", "What was sampled (cycles:u, cpu-clock, …), or the operation of a kernel row."),
+    Field("is_other", "bool", "Whether the row sums what has no row of its own.", nullable=False),
+    _count("call_count", "Samples, launches, calls or tensors that the row stands for."),
+    Field(
+        "self_amount",
+        "int64",
+        "What it takes itself, in `unit`: time, periods, samples, calls, bytes lost to rounding.",
+    ),
+    Field(
+        "total_amount",
+        "int64",
+        "The same with all that it calls, in `unit`; of rounding the bytes of the tensors, rounding included.",
+    ),
+    Field("self_ratio", "float64", "self_amount over its sum: one kind and event of one process and device.", "ratio"),
+    Field("total_ratio", "float64", "total_amount over the same sum; of rounding over the tensors' bytes.", "ratio"),
+    Field("compute_ratio", "float64", "Compute throughput against its peak, mean weighed by time.", "ratio"),
+    Field("memory_ratio", "float64", "Memory throughput against its peak, mean weighed by time.", "ratio"),
+    Field("occupancy_ratio", "float64", "Achieved occupancy, mean weighed by time.", "ratio"),
+    Field("calls_per_token_early", "float64", "Mean calls a token at the first third of the positions."),
+    Field("calls_per_token_late", "float64", "Mean calls a token at the last third of the positions."),
+    Field("rise_p_value", "float64", "Seasonal Kendall p-value that calls rise with the position, one-sided.", "ratio"),
     # root causes, ledger, findings
     Field("root_cause_id", "int64", "Number of the row.", nullable=False),
     Field("evidence_for", "list<text>", "What speaks for it, with numbers.", nullable=False),

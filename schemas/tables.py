@@ -411,6 +411,15 @@ _TABLES = (
         "configuration start_ns",
     ),
     _table(
+        "hotspots",
+        "out",
+        "one place where time, calls or bytes go, or why that is not known",
+        "hotspot_id hotspot_kind hotspot_event unit process_id device_index name file module call_path_id range_path is_other"
+        " call_count self_amount self_ratio total_amount total_ratio compute_ratio memory_ratio occupancy_ratio"
+        " calls_per_token_early calls_per_token_late rise_p_value suspect_id detail abstained_reason",
+        "hotspot_id",
+    ),
+    _table(
         "findings",
         "out",
         "one thing a person should read",
