@@ -46,7 +46,9 @@ def jaeger_trace(trace: dict[str, Any], writer: SpanWriter) -> None:
     def ns(value: Any) -> int | None:
         return value * 1000 if is_whole(value) and 0 <= value <= INT64_MAX // 1000 else None
 
-    for record in records(trace.get("spans")):
+    spans = trace.get("spans")
+    writer.lost(len(spans) - len(records(spans)) if isinstance(spans, list) else 1)
+    for record in records(spans):
         process = processes.get(str(record.get("processID")))
         process = process if isinstance(process, dict) else {}
         attributes, of_process = tags(record.get("tags")), tags(process.get("tags"))

@@ -23,6 +23,7 @@ _OUTSIDE = re.compile(rb'["{}\[\],:\n]')
 _UNTIL_BRACKET = re.compile(rb'(?:[^"{}\[\]\n]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*")*')
 """Up to the next bracket or line break outside of strings, or to a string that does not end in this text."""
 _NULS = re.compile(rb"\0+")
+_BLANK = b" \t\r,\x1e"
 _IN_STRING = re.compile(rb'[\\"\n]')
 
 
@@ -37,8 +38,9 @@ class JsonPieces:
     """Iterates the pieces in `chunks`.
 
     An object below a key of `pieces`, directly or as an element of an array, is a piece. Of an object in an array
-    below a key of `marks` only the beginning is told. Pieces that are too large, documents that end inside a value and
-    nesting deeper than 200 outside of pieces are counted in `sink`. Where each line is a document, damage ends with its
+    below a key of `marks` only the beginning is told. Pieces that are too large, documents that end inside a value,
+    nesting deeper than 200 outside of pieces, other values where pieces stand, and text between documents are counted
+    in `sink`. Where each line is a document, damage ends with its
     line; elsewhere at the next line break within a string, which JSON does not have.
     """
 
@@ -52,7 +54,7 @@ class JsonPieces:
         self._depth = 0  # within a piece
         self._piece: bytearray | None = None
         self._is_too_large = False
-        self._has_begun = False
+        self._has_begun = self._is_stray = False
         self._is_by_line: bool | None = None
 
     def __iter__(self) -> Iterator[Piece]:
@@ -103,13 +105,25 @@ class JsonPieces:
                     yield from self._finished()
                 continue
             found = _OUTSIDE.search(chunk, at)
+            end = size if found is None else found.start()
+            if not self._is_stray and (text := chunk[at:end].strip(_BLANK)):
+                self._stray(text)
             if found is None:
                 return
+            self._is_stray = False
             at = found.end()
             if chunk[at - 1] == 0x0A:
                 self._line_end()
             elif (piece := self._structure(chunk[at - 1])) is not None:
                 yield piece
+
+    def _stray(self, text: bytes) -> None:
+        """A value that is no object begins with `text`, or text that is no JSON."""
+        self._is_stray = True
+        if not self._kinds:
+            self._sink.count("text_between_documents", severity="data_loss", detail="text that is no JSON object")
+        elif self._key in self._pieces and text[:1] != b"n":  # null
+            self._sink.count("values_not_objects", severity="data_loss", detail=f"below {self._key}")
 
     def _scan_piece(self, chunk: bytes, start: int) -> int:
         """Take a piece's text from `start` on; where the piece, a string in it, or the chunk went on from there."""
@@ -166,6 +180,8 @@ class JsonPieces:
         if byte == 0x22:
             self._in_string = True
             self._text.clear()
+            if not self._kinds or self._key in self._pieces:
+                self._stray(b'"')
             return None
         if byte == 0x3A:
             self._key = bytes(self._text[:-1]).decode("utf-8", "replace")

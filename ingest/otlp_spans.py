@@ -136,6 +136,10 @@ class SpanWriter:
                 self._pending_count -= len(oldest)
                 self._settle(oldest)
 
+    def lost(self, count: int) -> None:
+        """Count values that stand where spans should."""
+        self._sink.count("values_not_objects", count, severity="data_loss", detail="below spans")
+
     def _plain(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes without what users wrote and models answered."""
         kept = {name: value for name, value in attributes.items() if not _CONTENTS.search(name)}

@@ -43,16 +43,31 @@ def pieces(data: bytes, size: int = 64) -> tuple[list[tuple[str, Any]], dict[str
 def test_at_every_chunk_size(is_ascii: bool, indent: int | None) -> None:
     data = json.dumps(DOCUMENT, ensure_ascii=is_ascii, indent=indent).encode()
     for size in (*range(1, 24), 10_000):
-        assert pieces(data + b"\n" + data, size) == (EXPECTED * 2, {}), size
+        assert pieces(data + b"\n" + data, size) == (EXPECTED * 2, {"values_not_objects": 2}), size
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (b'junk\n{"spans": [{}]}\n', {"text_between_documents": 1}),
+        (b'{"spans": [{}]}\n"junk" 7 \n', {"text_between_documents": 1}),
+        (b'{"spans": [{}, null, 1, "x", true, [{}]]}', {"values_not_objects": 3}),
+        (b'{"spans": null, "resource": "x", "z": "y", "u": [1]}', {"values_not_objects": 1}),
+        (b'\x1e{"spans": [{}]}\r\n,\n[{"spans": [{}]}, {}]', {}),
+    ],
+)
+def test_what_is_no_object_is_counted(text: bytes, counts: dict[str, int]) -> None:
+    for size in (*range(1, 12), 1000):
+        assert pieces(text, size)[1] == counts, size
 
 
 def test_damage_ends_with_its_line() -> None:
     good = json.dumps(DOCUMENT).encode() + b"\n"
-    assert pieces(good + good[:150] + b"\n" + good)[1] == {"cut_document": 1}
+    assert pieces(good + good[:150] + b"\n" + good)[1] == {"cut_document": 1, "values_not_objects": 3}
     assert pieces(good + good[:150] + b"\n" + good)[0][-7:] == EXPECTED
     flipped = good.replace(b'"resource"', b'"resource', 1)
     assert pieces(good + flipped + good)[0][-7:] == EXPECTED
-    assert pieces(good[:-90])[1] == {"cut_document": 1}
+    assert pieces(good[:-90])[1] == {"cut_document": 1, "values_not_objects": 1}
 
 
 def test_depth_and_size_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
