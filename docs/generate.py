@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import orjson
 
 from ingest.registry import importers
 from pipeline.cli import cli
+from pipeline.compare_result import Result
+from pipeline.compare_summary import Summary
 from schemas.capture import capture_schema
 from schemas.config import config_schema
 from schemas.findings import findings_schema
@@ -139,6 +142,12 @@ def _json(schema: dict[str, Any]) -> str:
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
+def document_schema(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a document that leakpath writes."""
+    found = msgspec.json.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title} | found
+
+
 def generated() -> dict[Path, str]:
     """Every derived file with the content it should have."""
     return {
@@ -149,6 +158,10 @@ def generated() -> dict[Path, str]:
         ROOT / "schemas" / "config.schema.json": _json(config_schema()),
         ROOT / "schemas" / "capture.schema.json": _json(capture_schema()),
         ROOT / "schemas" / "findings.schema.json": _json(findings_schema()),
+        ROOT / "schemas" / "baseline.schema.json": _json(
+            document_schema(Summary, "leakpath compare: a baseline's summary")
+        ),
+        ROOT / "schemas" / "comparison.schema.json": _json(document_schema(Result, "leakpath compare: the result")),
     }
 
 

@@ -14,19 +14,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from schemas.capture import SLO_TARGETS, request_columns_schema
+from schemas.compare_settings import CompareSettings
 from schemas.documents import read_document
+from schemas.host_settings import HostSettings
+from schemas.settings import setting as _setting
+from schemas.stall_settings import StallSettings
 
 _COLUMN_MAP: str = request_columns_schema()["description"]
 _JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
-
-
-def _setting(
-    default: Any, sentence: str, *, unit: str = "", minimum: float | None = None, maximum: float | None = None
-) -> Any:
-    metadata = {"sentence": sentence, "unit": unit, "minimum": minimum, "maximum": maximum}
-    if isinstance(default, tuple | dict):
-        return field(default_factory=lambda: default, metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +73,21 @@ class RootCauseSettings:
         "Device memory of a process without allocator activity from which it counts as an idle context.",
         unit="bytes",
         minimum=0,
+    )
+    graph_pool_min_bytes: int = _setting(
+        64 * 1024 * 1024, "Bytes of growing private pools below which nothing is said.", unit="bytes", minimum=0
+    )
+    delayed_free_min_bytes: int = _setting(
+        64 * 1024 * 1024,
+        "Bytes that wait for a stream at the highest point below which nothing is said.",
+        unit="bytes",
+        minimum=0,
+    )
+    delayed_free_min_ratio: float = _setting(
+        0.1, "Their least share of what is not free at that moment.", unit="ratio", minimum=0, maximum=1
+    )
+    redundant_kv_min_bytes: int = _setting(
+        1024 * 1024, "Bytes of caches held more than once below which nothing is said.", unit="bytes", minimum=0
     )
 
 
@@ -189,8 +199,11 @@ class Config:
     allocator: AllocatorSettings = field(default_factory=AllocatorSettings)
     slo: SloSettings = field(default_factory=SloSettings)
     symptoms: SymptomSettings = field(default_factory=SymptomSettings)
+    stalls: StallSettings = field(default_factory=StallSettings)
     hotspots: HotspotSettings = field(default_factory=HotspotSettings)
+    host: HostSettings = field(default_factory=HostSettings)
     series: SeriesSettings = field(default_factory=SeriesSettings)
+    compare: CompareSettings = field(default_factory=CompareSettings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The settings as plain nested data, ready for JSON or YAML."""

@@ -326,7 +326,7 @@ _TABLES = (
         "one judged group of survivors",
         "suspect_id rank suspect_rank level verdict verdict_reason root_cause confidence retained_count retained_bytes"
         " retained_requested_bytes retained_bytes_low retained_bytes_high growth_bytes_per_epoch growth_bytes_per_hour epoch_kind"
-        " epochs_count surviving_epochs_count process_id device_index call_path_id member_count leak_path range_path attribute"
+        " epochs_count surviving_epochs_count process_id device_index judged_by call_path_id member_count leak_path range_path attribute"
         " attribute_lift attribute_p_value",
         "suspect_id",
     ),
@@ -344,6 +344,13 @@ _TABLES = (
         "root_cause_id suspect_id root_cause confidence process_id device_index bytes evidence_for evidence_against advice"
         " next_measurement",
         "root_cause_id",
+    ),
+    _table(
+        "root_cause_checks",
+        "out",
+        "one root cause that was looked for",
+        "root_cause cause_count reason abstained_reason next_measurement",
+        "root_cause",
     ),
     _table(
         "memory_ledger",
@@ -418,6 +425,86 @@ _TABLES = (
         " call_count self_amount self_ratio total_amount total_ratio compute_ratio memory_ratio occupancy_ratio"
         " calls_per_token_early calls_per_token_late rise_p_value suspect_id detail abstained_reason",
         "hotspot_id",
+    ),
+    _table(
+        "sync_stalls",
+        "out",
+        "one call that held the host up, or one range that launched kernels where others launch a graph",
+        "stall_id stall_kind name source file_id event_index process_id thread_id device_index stream_id start_ns end_ns"
+        " duration_ns clock_aligned is_hot size_bytes launch_count pending_free_bytes correlation_id call_path_id range_id"
+        " range_path request_id detail",
+        "stall_id",
+    ),
+    _table(
+        "stall_costs",
+        "out",
+        "what stalls of one kind, call, call path and range cost a process; also one row a kind",
+        "cost_id process_id stall_kind is_total name call_path_id range_path stall_count total_ns union_ns window_ns p50_ns max_ns"
+        " hot_by hot_count hot_ns hot_window_ns hot_p50_ns hot_max_ns size_bytes launch_count pending_free_bytes",
+        "cost_id",
+    ),
+    _table(
+        "device_activity",
+        "out",
+        "one device between its first operation and its last, or why nothing is known of it",
+        "activity_id process_id device_index uuid start_ns end_ns busy_ns idle_ns sync_idle_ns launch_idle_ns host_idle_ns"
+        " unknown_idle_ns gap_count longest_gap_ns op_count stream_count abstained_reason",
+        "activity_id",
+    ),
+    _table(
+        "idle_gaps",
+        "out",
+        "one gap in the work of a device, the longest ones",
+        "gap_id process_id device_index uuid start_ns end_ns idle_ns sync_idle_ns launch_idle_ns host_idle_ns unknown_idle_ns"
+        " idle_cause stall_id range_id range_path request_id",
+        "gap_id",
+    ),
+    _table(
+        "stream_pairs",
+        "out",
+        "two streams of a process on a device, and how often they start and stop together",
+        "pair_id process_id device_index stream_id other_stream_id burst_count other_burst_count matched_count lockstep_ratio is_lockstep",
+        "pair_id",
+    ),
+    _table(
+        "comparison",
+        "out",
+        "one quantity of two captures that `leakpath compare` sets side by side (of one capture alone there is none)",
+        "comparison_id comparison_scope quantity unit compared_level compared_kind rank compared_path baseline_value candidate_value"
+        " baseline_text candidate_text change_value change_low change_high change_ratio change_verdict change_reason",
+        "comparison_id",
+    ),
+    _table(
+        "host_pressure",
+        "out",
+        "one window between samples of a host's or cgroup's memory, with the requests that ended in it",
+        "host cgroup clock_aligned start_ns end_ns memory_bytes high_bytes limit_bytes high_event_count max_event_count"
+        " oom_event_count kill_count some_stalled_ratio full_stalled_ratio is_pressed request_count p95_ns",
+        "host cgroup clock_aligned start_ns",
+    ),
+    _table(
+        "pressure_effects",
+        "out",
+        "one host or cgroup, and whether requests were slower while its memory was under pressure",
+        "host cgroup clock_aligned start_ns end_ns pressed_window_count calm_window_count high_event_count max_event_count"
+        " oom_event_count kill_count highest_stalled_ratio memory_bytes limit_bytes pressed_request_count calm_request_count"
+        " pressed_p95_ns calm_p95_ns pressure_p_value abstained_reason",
+        "host cgroup clock_aligned",
+    ),
+    _table(
+        "numa_memory",
+        "out",
+        "one part of a host's or process's memory on one NUMA node",
+        "host process_id node_index memory_part clock_aligned sample_count start_ns end_ns first_bytes last_bytes highest_bytes"
+        " node_share_ratio growth_bytes_per_hour growth_p_value",
+        "host process_id memory_part node_index clock_aligned",
+    ),
+    _table(
+        "numa_traffic",
+        "out",
+        "pages that one NUMA node handed out between two samples",
+        "host node_index start_ns end_ns local_page_count remote_page_count miss_page_count foreign_page_count remote_ratio",
+        "host node_index",
     ),
     _table(
         "findings",

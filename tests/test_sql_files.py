@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from ingest.capture import capture_files
+from pipeline.compare_reading import summarise_capture
 from pipeline.database import Database
 from pipeline.steps import analyze, ingest
 from schemas.config import Config
@@ -72,7 +73,7 @@ def test_a_file_is_short_and_joins_on_something(path: Path) -> None:
 
 
 def test_every_file_is_run_and_leaves_nothing_private_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run of the pipeline on a small capture asks for is what there is, no more and no less."""
+    """What a run of the pipeline on a small capture and a comparison ask for is what there is, no more and no less."""
     asked: set[tuple[str, str]] = set()
     original = Database.run
 
@@ -89,4 +90,5 @@ def test_every_file_is_run_and_leaves_nothing_private_behind(tmp_path: Path, mon
     write_tiny(root)
     ingest(capture_files(root), root, tmp_path / "out")
     analyze(tmp_path / "out", Config())
+    summarise_capture(tmp_path / "out", Config())
     assert asked == {(path.parent.name, path.stem) for path in FILES}
