@@ -11,9 +11,9 @@ _KINDS = (
     ("leak",),
     ("oom",),
     ("kv_blocks",),
-    ("fragmentation", "cuda_context", "ledger"),
+    ("fragmentation", "cuda_context", "ledger", "graph_pool", "delayed_free", "redundant_kv"),
     ("no_leak", "abstained"),
-    ("slo", "symptom", "host_pressure"),
+    ("slo", "symptom", "host_pressure", "numa"),
     (),  # kinds that are not named here
     ("data_loss",),
     ("clock",),

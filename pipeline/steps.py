@@ -12,6 +12,7 @@ from pipeline.checks.step import check_findings, check_results
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
 from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
+from pipeline.host import judge_host
 from pipeline.hotspots import publish_hotspots
 from pipeline.ingesting import IngestSummary, ingest
 from pipeline.kernel_names import name_kernels
@@ -150,9 +151,10 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     write_rows(capture_dir, "root_causes", cause_rows)
     progress("adding up time by call path")
     hot = publish_hotspots(database, suspects, config, lambda name, made: _publish(database, capture_dir, name, made))
+    host = judge_host(database, capture_dir, config, lambda name, made: _publish(database, capture_dir, name, made))
     progress("checking the tables")
     check_results(database, capture_dir)
-    serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo)]
+    serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo), *host]
     found = build_findings(database, suspects, cause_rows, config, fragmented, [*serving, *hot])
     write_rows(capture_dir, "findings", found)
     check_findings(database, capture_dir, found)

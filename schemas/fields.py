@@ -84,7 +84,10 @@ _FIELDS: tuple[Field, ...] = (
     Field("rank", "int64", "Rank of the process in a distributed job, null when not a ranked capture."),
     Field("host", "text", "Name of the machine the process ran on."),
     Field(
-        "stage", "text", "Pipeline stage that counted: ingest, clock, lifetimes, links, leaks, ledger.", nullable=False
+        "stage",
+        "text",
+        "Pipeline stage that counted: ingest, clock, lifetimes, links, leaks, ledger; analyze: checks of the tables.",
+        nullable=False,
     ),
     Field(
         "severity",
@@ -653,7 +656,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "finding_kind",
         "text",
-        "leak, kv_blocks, fragmentation, oom, cuda_context, graph_pool, delayed_free, redundant_kv, symptom, slo, stall, idle, clock, data_loss, ledger, no_leak or abstained.",
+        "leak, kv_blocks, fragmentation, oom, cuda_context, graph_pool, delayed_free, redundant_kv, symptom, slo, host_pressure, numa, stall, idle, clock, data_loss, ledger, no_leak or abstained.",
         nullable=False,
     ),
     Field("title", "text", "The finding in one sentence.", nullable=False),
