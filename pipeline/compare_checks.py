@@ -37,7 +37,7 @@ def check(baseline: Summary, candidate: Summary, settings: CompareSettings) -> C
         rows.append(row)
         if row.verdict == "inconclusive" and row.reason:
             for kind in kinds:
-                blocked.setdefault(kind, row.reason)
+                blocked[kind] = "; ".join(filter(None, (blocked.get(kind), row.reason)))
 
     def number(name: str, value: Callable[[Summary], float | None], limit: float, kinds: tuple[Kind, ...]) -> None:
         note(_number(name, value(baseline), value(candidate), limit), kinds)

@@ -12,8 +12,8 @@ MAX_FRAMES = 40
 MAX_SETTINGS = 60
 
 _LABELS = {
-    "leak_growth": "Leak growth an epoch",
-    "leak_growth_per_hour": "Leak growth an hour",
+    "leak_growth": "Leaked bytes an epoch",
+    "leak_growth_per_hour": "Leaked bytes an hour",
     "peak_bytes": "Peak of allocated memory",
     "mean_epoch_peak_bytes": "Allocated, mean of the epochs' peaks",
     "reserved_peak_bytes": "Peak of reserved memory",
@@ -139,9 +139,11 @@ def _path(row: dict[str, Any]) -> PathLine:
 
 
 def _leaf(frames: list[str]) -> str:
-    """The innermost frame of Python code, else the innermost one."""
-    known = next((frame for frame in reversed(frames) if ".py)" in frame), frames[-1] if frames else "[no call path]")
-    return tidy_middle(known, 120)
+    """The innermost frame of Python code, else the innermost one with a name."""
+    inner = frames[::-1] or ["[no call path]"]
+    python = next((frame for frame in inner if ".py)" in frame), None)
+    named = next((frame for frame in inner if frame[:1] != "[" and frame != "0x#"), inner[0])
+    return tidy_middle(python or named, 120)
 
 
 def read_comparison(result: dict[str, Any]) -> ComparisonPage:

@@ -182,7 +182,7 @@ def test_a_renamed_function_does_not_part_a_call_path(servers: dict[str, Path], 
 
 def test_summary_on_the_terminal(servers: dict[str, Path], tmp_path: Path) -> None:
     shown = ask(servers["small"], servers["large"], "--out", tmp_path)
-    assert shown.startswith("large against small: Regressed: leak growth an epoch 1.05 MB → 105 MB, peak of ")
+    assert shown.startswith("large against small: Regressed: leaked bytes an epoch 1.05 MB → 105 MB, peak of ")
     assert "Peak of allocated memory" in shown and "gate: fail: the candidate leaks (exit code 1)" in shown
     assert str(tmp_path / "compare.html") in shown
 
