@@ -40,8 +40,9 @@ MAX_EVENT_NAMES = 100
 MAX_METADATA = 1024
 
 _EVENT = re.compile(
-    r"\s*(?:(?P<comm>.{1,64}?)-(?P<pid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-{1,10})\)\s+)?)?\[(?P<cpu>\d{1,5})\]\s+"
-    r"(?:\(\s*(?:\d{1,10}|-{1,10})\)\s+)?(?:(?=\S*[^\d:])[^\s:]{3,9}\s+)?"
+    r"\s*(?:(?P<comm>.{1,64}?)-(?P<pid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-{1,10})\)\s+)?)?"
+    r"(?:\[(?P<cpu>\d{1,5})\]\s+(?:\(\s*(?:\d{1,10}|-{1,10})\)\s+)?(?:(?=\S*[^\d:])[^\s:]{3,9}\s+)?"
+    r"|(?P<latency_cpu>\d{1,5})[.dDXbB][^\s:]{2,8}\s+)"
     r"(?P<time>\d{1,18}(?:\.\d{1,12})?):\s+(?P<rest>\S.*)",
     re.ASCII,
 )
@@ -126,7 +127,7 @@ class _Reader:
             self._sink.clock = _CLOCKS.get(match[1] or match[2], "unknown")
 
     def _event(self, match: re.Match[str], number: int) -> None:
-        cpu = int(match["cpu"])
+        cpu = int(match["cpu"] or match["latency_cpu"])
         pid = int(match["pid"]) if match["pid"] else None
         if stack := _STACK.match(match["rest"]):
             self._begin_stack(cpu, pid, is_user=bool(stack[1] or stack[2]))

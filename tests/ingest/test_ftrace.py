@@ -50,6 +50,25 @@ def second_reading(path: Path) -> list[tuple[object, ...]]:
     return rows
 
 
+@pytest.mark.parametrize("form", ["", "_ns", "_latency"])
+def test_trace_cmd_reports_say_what_the_kernel_said(form: str, tmp_path: Path) -> None:
+    """Reports of one buffer; the kernel itself hides addresses behind hashes."""
+    path = DATA / f"trace_cmd{form}.txt"
+    tables = check_importer(path, tmp_path, IMPORTER)
+    kernel = ingest_file(DATA / "trace_cmd_source.txt", tmp_path, IMPORTER)
+    known = [name for name in COLUMNS if name not in ("ts_ns", "address")]
+    assert rows_of(tables, "memory_events", known) == rows_of(kernel, "memory_events", known)
+    sites = [each["frames"]["function"].to_list() for each in (tables, kernel)]
+    assert sites[0] == sites[1]
+    assert len(sites[0]) > 5
+    text = path.read_text()
+    numbers = re.findall(r" ptr=(0x[0-9a-f]+)| pfn=(0x[0-9a-f]+)|ptr=\(?(0x0|\(nil\)|null)\)?", text)
+    expected = [int(ptr, 16) if ptr else int(pfn, 16) * 4096 if pfn else 0 for ptr, pfn, _ in numbers]
+    assert [row[0] for row in rows_of(tables, "memory_events", ("address",))] == expected
+    times = [int(s) * 10**9 + int(f.ljust(9, "0")) for s, f in re.findall(r" (\d+)\.(\d+): ", text)]
+    assert [row[0] for row in rows_of(tables, "memory_events", ("ts_ns",))] == times
+
+
 @pytest.mark.parametrize("name", ["kernel_6.18.txt", "kernel_6.18_stacks.txt"])
 def test_real_file(name: str, tmp_path: Path) -> None:
     tables = check_importer(DATA / name, tmp_path, IMPORTER)
