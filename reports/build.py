@@ -20,6 +20,8 @@ from reports.source import CaptureTables
 from reports.speedscope import Profile, Unit, write_speedscope
 from reports.text import place_text
 
+_COUNTS: tuple[Graph, ...] = ("churn_count", "cpu_samples")
+
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
@@ -83,7 +85,7 @@ def capture_folder(out: Path, name: str | None) -> Path:
 
 def _profiles(tables: CaptureTables, graph: Graph) -> Iterator[Profile]:
     for stacks in read_stacks(tables, graph):
-        unit: Unit = "none" if graph in ("churn_count", "cpu_samples") else "bytes"
+        unit: Unit = "nanoseconds" if graph == "gpu_time" else "none" if graph in _COUNTS else "bytes"
         yield Profile(_name(graph, stacks), unit, stacks.samples)
 
 

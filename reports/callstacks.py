@@ -13,7 +13,7 @@ MAX_PATHS = 3000  # call paths of one profile
 MAX_DEPTH = 200  # frames of one call path
 MAX_PROFILES = 24
 
-Graph = Literal["live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count", "cpu_samples"]
+Graph = Literal["live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count", "cpu_samples", "gpu_time"]
 GRAPHS: tuple[Graph, ...] = ("live_at_end", "live_at_peak", "suspects", "churn_bytes", "churn_count")
 TITLES: dict[Graph, str] = {
     "live_at_end": "Bytes live at the end",
@@ -22,6 +22,7 @@ TITLES: dict[Graph, str] = {
     "churn_bytes": "Bytes allocated in the window",
     "churn_count": "Allocations in the window",
     "cpu_samples": "CPU samples",
+    "gpu_time": "Device time by call path",
 }
 
 
@@ -47,15 +48,16 @@ class Stacks:
 
 _WEIGHTS = """
 CREATE OR REPLACE TEMP TABLE stack_weights AS
-SELECT level, process_id, device_index, call_path_id, sum(weight)::BIGINT AS weight,
+SELECT level, process_id, device_index, call_path_id, leaf, sum(weight)::BIGINT AS weight,
        count(*) FILTER (WHERE weight IS NULL) AS unknown
-FROM ({select}) GROUP BY ALL
+FROM ({select} UNION ALL BY NAME SELECT NULL::VARCHAR AS leaf WHERE false) GROUP BY ALL
 """
 
 
 def graphs_of(tables: CaptureTables) -> tuple[Graph, ...]:
-    """The flame graphs of a capture: those of memory, and its samples where there are any."""
-    return (*GRAPHS, "cpu_samples") if tables.states["stack_samples"].row_count else GRAPHS
+    """The flame graphs of a capture: those of memory, and those of its samples and devices where there are any."""
+    more: dict[Graph, str] = {"cpu_samples": "stack_samples", "gpu_time": "gpu_ops"}
+    return (*GRAPHS, *(graph for graph, table in more.items() if tables.states[table].row_count))
 
 
 def read_stacks(tables: CaptureTables, graph: Graph) -> Iterator[Stacks]:
@@ -82,6 +84,8 @@ def _read_group(tables: CaptureTables, group: Row) -> Stacks:
     for row in rows:
         cut += bool(row["depth"] and row["depth"] > MAX_DEPTH)
         stack = tuple(frames[number] for number in row["frame_ids"] or ()) or (StackFrame("[no call path]"),)
+        if row["leaf"] is not None:
+            stack += (StackFrame(tidy(row["leaf"], 160)),)
         samples[stack] = samples.get(stack, 0) + row["weight"]
     rest = group["weight"] - sum(samples.values())
     if rest:
