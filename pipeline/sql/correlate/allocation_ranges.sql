@@ -1,25 +1,28 @@
 -- Range and request of every allocation: by thread and time where the API call that made it is known, or where a profiler's
 -- trace saw the same tensor, else by time alone.
-CREATE TEMP TABLE _moments AS
-SELECT process_id, alloc_ts_ns AS ts_ns, min(allocation_id) AS allocation_id FROM numbered_lives
-WHERE alloc_ts_ns IS NOT NULL AND memory_kind <> 'static'
-GROUP BY process_id, alloc_ts_ns;
-
-CREATE TEMP TABLE _by_time AS
-SELECT m.process_id, m.ts_ns, t.range_id, n.start_ns
-FROM _moments AS m
-JOIN (SELECT DISTINCT process_id, file_id FROM range_timeline) AS f ON f.process_id = m.process_id
-ASOF JOIN range_timeline AS t ON t.process_id = m.process_id AND t.file_id = f.file_id AND t.ts_ns <= m.ts_ns
-JOIN range_nesting AS n ON n.range_id = t.range_id;
+-- What is open in a process from one moment to the next: the innermost range of all its files, and the only request.
+CREATE TEMP TABLE _range_files AS
+SELECT process_id, file_id, count(*) OVER (PARTITION BY process_id) AS file_count
+FROM (SELECT DISTINCT process_id, file_id FROM range_timeline);
 
 CREATE TEMP TABLE _innermost AS
-SELECT process_id, ts_ns, arg_max(range_id, (start_ns, range_id)) AS range_id FROM _by_time GROUP BY process_id, ts_ns;
+SELECT t.process_id, t.ts_ns, n.range_id
+FROM range_timeline AS t
+JOIN _range_files AS f ON f.process_id = t.process_id AND f.file_id = t.file_id AND f.file_count = 1
+LEFT JOIN range_nesting AS n ON n.range_id = t.range_id
+UNION ALL
+SELECT m.process_id, m.ts_ns, arg_max(n.range_id, (n.start_ns, n.range_id)) FILTER (n.range_id IS NOT NULL)
+FROM (SELECT DISTINCT process_id, ts_ns FROM range_timeline) AS m
+JOIN _range_files AS f ON f.process_id = m.process_id AND f.file_count > 1
+ASOF JOIN range_timeline AS t ON t.process_id = m.process_id AND t.file_id = f.file_id AND t.ts_ns <= m.ts_ns
+LEFT JOIN range_nesting AS n ON n.range_id = t.range_id
+GROUP BY m.process_id, m.ts_ns;
 
-CREATE TEMP TABLE _request_now AS
-SELECT m.process_id, m.ts_ns, t.request_id
-FROM _moments AS m
-ASOF JOIN request_timeline AS t ON t.process_id = m.process_id AND t.ts_ns <= m.ts_ns
-WHERE t.request_id IS NOT NULL;
+CREATE TEMP TABLE _timeline AS
+SELECT m.process_id, m.ts_ns, i.range_id, q.request_id
+FROM (SELECT process_id, ts_ns FROM _innermost UNION SELECT process_id, ts_ns FROM request_timeline) AS m
+ASOF LEFT JOIN _innermost AS i ON i.process_id = m.process_id AND i.ts_ns <= m.ts_ns
+ASOF LEFT JOIN request_timeline AS q ON q.process_id = m.process_id AND q.ts_ns <= m.ts_ns;
 
 -- The last call of a number first, then its allocations: a number that many of both share must not multiply them.
 CREATE TEMP TABLE _allocating_calls AS
@@ -63,14 +66,15 @@ WHERE t.range_id IS NOT NULL;
 CREATE TEMP TABLE allocation_ranges AS
 SELECT
     l.allocation_id,
-    coalesce(h.range_id, r.range_id, i.range_id) AS range_id,
-    CASE WHEN coalesce(h.range_id, r.range_id) IS NOT NULL THEN 'thread_and_time' WHEN i.range_id IS NOT NULL THEN 'time_alone' END AS range_method,
-    coalesce(n.request_id, q.request_id) AS request_id,
-    CASE WHEN n.request_id IS NOT NULL THEN 'containment' WHEN q.request_id IS NOT NULL THEN 'time_alone' END AS request_method
-FROM numbered_lives AS l
+    coalesce(h.range_id, r.range_id, t.range_id) AS range_id,
+    CASE WHEN coalesce(h.range_id, r.range_id) IS NOT NULL THEN 'thread_and_time' WHEN t.range_id IS NOT NULL THEN 'time_alone' END AS range_method,
+    coalesce(n.request_id, t.request_id) AS request_id,
+    CASE WHEN n.request_id IS NOT NULL THEN 'containment' WHEN t.request_id IS NOT NULL THEN 'time_alone' END AS request_method
+FROM (
+    SELECT allocation_id, process_id, CASE WHEN memory_kind <> 'static' THEN alloc_ts_ns END AS alloc_ts_ns FROM numbered_lives
+) AS l
+ASOF LEFT JOIN _timeline AS t ON t.process_id = l.process_id AND t.ts_ns <= l.alloc_ts_ns
 LEFT JOIN _by_thread AS h USING (allocation_id)
 LEFT JOIN _tensor_ranges AS r USING (allocation_id)
-LEFT JOIN _innermost AS i ON i.process_id = l.process_id AND i.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
-LEFT JOIN range_nesting AS n ON n.range_id = coalesce(h.range_id, r.range_id, i.range_id)
-LEFT JOIN _request_now AS q ON q.process_id = l.process_id AND q.ts_ns = l.alloc_ts_ns AND l.memory_kind <> 'static'
-WHERE coalesce(h.range_id, r.range_id, i.range_id) IS NOT NULL OR q.request_id IS NOT NULL;
+LEFT JOIN range_nesting AS n ON n.range_id = coalesce(h.range_id, r.range_id, t.range_id)
+WHERE coalesce(h.range_id, r.range_id, t.range_id) IS NOT NULL OR t.request_id IS NOT NULL;

@@ -34,13 +34,28 @@ WHERE level = 'driver' AND memory_kind IN ('device', 'unknown') AND allocation_i
     SELECT parent_allocation_id FROM allocations WHERE level = 'segment' AND parent_allocation_id IS NOT NULL
 );
 
+-- Time in cells, of which most hold no sample: what changes in such a cell is summed at once.
+CREATE TEMP TABLE _cells AS
+SELECT (max(ts_ns) - min(ts_ns)) // 65536 + 1 AS width_ns FROM _chosen_samples;
+
+CREATE TEMP TABLE _sampled_cells AS
+SELECT DISTINCT device_index, ts_ns // (SELECT width_ns FROM _cells) AS cell FROM _chosen_samples;
+
 CREATE TEMP TABLE _changes AS
-SELECT process_id, device_index, level AS part, coalesce(alloc_ts_ns, 0) AS ts_ns, allocated_bytes AS change FROM allocations
-WHERE level IN ('tensor', 'segment')
-UNION ALL SELECT process_id, device_index, level, free_ts_ns, -allocated_bytes FROM allocations
-WHERE level IN ('tensor', 'segment') AND free_ts_ns IS NOT NULL
-UNION ALL SELECT process_id, device_index, 'outside', coalesce(alloc_ts_ns, 0), allocated_bytes FROM _outside
-UNION ALL SELECT process_id, device_index, 'outside', free_ts_ns, -allocated_bytes FROM _outside WHERE free_ts_ns IS NOT NULL;
+SELECT c.process_id, c.device_index, c.part, max(c.ts_ns) AS ts_ns, sum(c.change) AS change
+FROM (
+    SELECT *, ts_ns // (SELECT width_ns FROM _cells) AS cell
+    FROM (
+        SELECT process_id, device_index, level AS part, coalesce(alloc_ts_ns, 0) AS ts_ns, allocated_bytes AS change
+        FROM allocations WHERE level IN ('tensor', 'segment')
+        UNION ALL SELECT process_id, device_index, level, free_ts_ns, -allocated_bytes FROM allocations
+        WHERE level IN ('tensor', 'segment') AND free_ts_ns IS NOT NULL
+        UNION ALL SELECT process_id, device_index, 'outside', coalesce(alloc_ts_ns, 0), allocated_bytes FROM _outside
+        UNION ALL SELECT process_id, device_index, 'outside', free_ts_ns, -allocated_bytes FROM _outside WHERE free_ts_ns IS NOT NULL
+    )
+) AS c
+LEFT JOIN _sampled_cells AS s ON s.device_index = c.device_index AND s.cell = c.cell
+GROUP BY c.process_id, c.device_index, c.part, c.cell, CASE WHEN s.cell IS NOT NULL THEN c.ts_ns END;
 
 -- Changes are summed up to the first sample that shows them, then over samples.
 CREATE TEMP TABLE _known_changes AS

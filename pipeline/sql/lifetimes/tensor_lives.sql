@@ -24,43 +24,58 @@ CREATE TEMP TABLE _owners AS
 SELECT process_id, device_index, row_number() OVER (ORDER BY process_id, device_index) AS owner
 FROM memory_events WHERE level = 'tensor' GROUP BY process_id, device_index;
 
--- What happened as a number (1 alloc, 2 free_requested, 3 free): text would make the windows twice as dear.
-CREATE TEMP TABLE _numbered_events AS
-SELECT w.owner, e.address, (o.place << 40) + e.event_index AS seq, e.ts_ns, e.size_bytes, e.stream_id, e.call_path_id,
-    (CASE e.action WHEN 'alloc' THEN 1 WHEN 'free_requested' THEN 2 ELSE 3 END)::TINYINT AS step
-FROM memory_events AS e
-JOIN _file_order AS o USING (file_id)
-JOIN _owners AS w ON w.process_id IS NOT DISTINCT FROM e.process_id AND w.device_index IS NOT DISTINCT FROM e.device_index
-LEFT JOIN _told_twice AS u ON u.file_id = e.file_id AND u.process_id = e.process_id AND u.device_index = e.device_index
-WHERE e.level = 'tensor' AND e.action IN ('alloc', 'free_requested', 'free') AND e.address IS NOT NULL
-    AND (u.file_id IS NULL OR e.ts_ns < u.until_ns);
-
-CREATE TEMP TABLE _tensor_events AS
-SELECT
-    *,
-    lag(step) OVER events AS step_before,
-    lead(step) OVER events AS step_1, lead(ts_ns) OVER events AS ts_1_ns, lead(call_path_id) OVER events AS path_1,
-    lead(step, 2) OVER events AS step_2, lead(ts_ns, 2) OVER events AS ts_2_ns
-FROM _numbered_events
-WINDOW events AS (PARTITION BY address, owner ORDER BY seq);
-
--- A life takes at most two more events: the request to free, then the free.
-CREATE TEMP TABLE _tensor_lives AS
-SELECT
-    owner, address, seq AS first_seq, size_bytes, stream_id,
-    step <> 1 AS is_alloc_before_window,
-    CASE WHEN step = 1 THEN ts_ns END AS alloc_ts_ns,
-    CASE WHEN step = 1 THEN call_path_id END AS alloc_call_path_id,
-    CASE WHEN step = 2 THEN ts_ns WHEN step = 1 AND step_1 = 2 THEN ts_1_ns END AS free_requested_ts_ns,
-    step = 3 OR coalesce(step_1 = 3, false) OR coalesce(step = 1 AND step_1 = 2 AND step_2 = 3, false) AS is_freed,
-    CASE
-        WHEN step = 3 THEN ts_ns
-        WHEN step_1 = 3 THEN ts_1_ns
-        WHEN step = 1 AND step_1 = 2 AND step_2 = 3 THEN ts_2_ns
-    END AS free_ts_ns,
-    CASE WHEN step <> 1 THEN call_path_id WHEN step_1 <> 1 THEN path_1 END AS free_call_path_id
-FROM _tensor_events
-WHERE step = 1 OR (step = 2 AND step_before IS DISTINCT FROM 1) OR (step = 3 AND coalesce(step_before = 3, true));
+-- Events of one address stand together, in their order: an empty OVER goes along the sorted rows, and so does the next one
+-- along those of them that begin a life. What happened is a number (1 alloc, 2 free_requested, 3 free), as text would be
+-- twice as dear. A life takes at most two more events: the request to free, then the free.
+CREATE TEMP TABLE _numbered_lives AS
+WITH sorted AS NOT MATERIALIZED (
+    SELECT w.owner, e.address, (o.place << 40) + e.event_index AS seq, e.ts_ns, e.size_bytes, e.stream_id, e.call_path_id,
+        (CASE e.action WHEN 'alloc' THEN 1 WHEN 'free_requested' THEN 2 ELSE 3 END)::TINYINT AS step
+    FROM memory_events AS e
+    JOIN _file_order AS o USING (file_id)
+    JOIN _owners AS w
+        ON w.process_id IS NOT DISTINCT FROM e.process_id AND w.device_index IS NOT DISTINCT FROM e.device_index
+    LEFT JOIN _told_twice AS u ON u.file_id = e.file_id AND u.process_id = e.process_id AND u.device_index = e.device_index
+    WHERE e.level = 'tensor' AND e.action IN ('alloc', 'free_requested', 'free') AND e.address IS NOT NULL
+        AND (u.file_id IS NULL OR e.ts_ns < u.until_ns)
+    ORDER BY w.owner, e.address, seq
+),
+neighbours AS NOT MATERIALIZED (
+    SELECT
+        *,
+        CASE WHEN address = lag(address) OVER () AND owner = lag(owner) OVER () THEN lag(step) OVER () END AS step_before,
+        CASE WHEN address = lead(address) OVER () AND owner = lead(owner) OVER () THEN lead(step) OVER () END AS step_1,
+        CASE WHEN address = lead(address, 2) OVER () AND owner = lead(owner, 2) OVER () THEN lead(step, 2) OVER () END AS step_2,
+        lead(ts_ns) OVER () AS ts_1_ns, lead(ts_ns, 2) OVER () AS ts_2_ns, lead(call_path_id) OVER () AS path_1
+    FROM sorted
+),
+lives AS NOT MATERIALIZED (
+    SELECT
+        owner, address, seq >> 40 AS file_place, size_bytes, stream_id,
+        step <> 1 AS is_alloc_before_window,
+        CASE WHEN step = 1 THEN ts_ns END AS alloc_ts_ns,
+        CASE WHEN step = 1 THEN call_path_id END AS alloc_call_path_id,
+        CASE WHEN step = 2 THEN ts_ns WHEN step = 1 AND step_1 = 2 THEN ts_1_ns END AS free_requested_ts_ns,
+        step = 3 OR coalesce(step_1 = 3, false) OR coalesce(step = 1 AND step_1 = 2 AND step_2 = 3, false) AS is_freed,
+        CASE
+            WHEN step = 3 THEN ts_ns
+            WHEN step_1 = 3 THEN ts_1_ns
+            WHEN step = 1 AND step_1 = 2 AND step_2 = 3 THEN ts_2_ns
+        END AS free_ts_ns,
+        CASE WHEN step <> 1 THEN call_path_id WHEN step_1 <> 1 THEN path_1 END AS free_call_path_id
+    FROM neighbours
+    WHERE step = 1 OR (step = 2 AND step_before IS DISTINCT FROM 1) OR (step = 3 AND coalesce(step_before = 3, true))
+),
+placed AS NOT MATERIALIZED (
+    SELECT
+        *, row_number() OVER () AS place,
+        coalesce(address <> lag(address) OVER () OR owner <> lag(owner) OVER (), true) AS is_first,
+        coalesce(address = lead(address) OVER () AND owner = lead(owner) OVER (), false) AS has_next,
+        lead(coalesce(alloc_ts_ns, free_requested_ts_ns, free_ts_ns)) OVER () AS next_ts_ns
+    FROM lives
+)
+SELECT * EXCLUDE (place, is_first), place - max(CASE WHEN is_first THEN place END) OVER (ROWS UNBOUNDED PRECEDING) AS generation
+FROM placed;
 
 -- The dump decides what lives: its blocks in use, the last dump of each process.
 CREATE TEMP TABLE _dumped_blocks AS
@@ -82,21 +97,13 @@ GROUP BY ALL;
 
 CREATE TEMP TABLE _ended_lives AS
 SELECT
-    l.* EXCLUDE (owner, next_seq, next_ts_ns), w.process_id, w.device_index, o.is_profiled,
-    NOT is_freed AND next_seq IS NOT NULL AS is_free_inferred,
-    CASE WHEN is_freed THEN free_ts_ns ELSE next_ts_ns END AS ended_ts_ns,
-    is_freed OR next_seq IS NOT NULL AS is_ended
-FROM (
-    SELECT
-        *,
-        row_number() OVER address_lives - 1 AS generation,
-        lead(first_seq) OVER address_lives AS next_seq,
-        lead(coalesce(alloc_ts_ns, free_requested_ts_ns, free_ts_ns)) OVER address_lives AS next_ts_ns
-    FROM _tensor_lives
-    WINDOW address_lives AS (PARTITION BY address, owner ORDER BY first_seq)
-) AS l
+    l.* EXCLUDE (owner, file_place, has_next, next_ts_ns), w.process_id, w.device_index, o.is_profiled,
+    NOT is_freed AND has_next AS is_free_inferred,
+    CASE WHEN is_freed THEN free_ts_ns WHEN has_next THEN next_ts_ns END AS ended_ts_ns,
+    is_freed OR has_next AS is_ended
+FROM _numbered_lives AS l
 JOIN _owners AS w USING (owner)
-JOIN _file_order AS o ON o.place = l.first_seq >> 40;
+JOIN _file_order AS o ON o.place = l.file_place;
 
 -- A trace gives the block's size, a snapshot's event the size that was asked for.
 CREATE TEMP TABLE tensor_lives AS
