@@ -15,12 +15,12 @@ def assign_evidence(database: Database, rated: list[Rated]) -> None:
     database.connection.execute(
         "CREATE OR REPLACE TEMP TABLE _assigned (suspect_id BIGINT, process_id BIGINT, device_index INTEGER,"
         " level VARCHAR,"
-        " memory_kind VARCHAR, path_key BIGINT, size_key BIGINT, epoch_index BIGINT)"
+        " memory_kind VARCHAR, path_key BIGINT, size_key BIGINT, epoch_index BIGINT, range_key BIGINT)"
     )
     rows: list[tuple[Any, ...]] = []
     for suspect_id, item in enumerate(rated):
         for group in item.suspect.groups:
-            rows += [(suspect_id, *group.key, s.size, s.epoch) for s in group.survivors]
+            rows += [(suspect_id, *group.key, s.size, s.epoch, s.range_key) for s in group.survivors]
     _insert(database, rows)
     database.run("leaks", "leak_evidence_made")
 
@@ -37,6 +37,7 @@ def _insert(database: Database, rows: list[tuple[Any, ...]]) -> None:
         "path_key",
         "size_key",
         "epoch_index",
+        "range_key",
     )
     assigned = pa.table({name: pa.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
     database.connection.register("_assigned_rows", assigned)

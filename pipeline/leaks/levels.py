@@ -105,7 +105,7 @@ def growth(
     noise = float((np.maximum.accumulate(series) - series).max())
     leaking = frozenset(int(i) for i in np.flatnonzero(steps > CLEAR_OF_NOISE * noise))
     found = associations(range(len(steps)), set(leaking), attributes) if leaking else []
-    told_apart = bool(found) and found[0].is_perfect and found[0].p_value < settings.attribute_max_p_value
+    told_apart = bool(found) and found[0].tells_apart(settings.attribute_max_p_value)
     half = len(series) // 2
     p, late_p = rise_p_value(series), rise_p_value(series[half:])
     steady = p < settings.max_p_value and late_p < settings.max_p_value
@@ -118,7 +118,7 @@ def growth(
         return None
     if not told_apart and not steady:
         return None
-    known = found[0] if found and found[0].p_value < settings.attribute_max_p_value else None
+    known = found[0] if found and found[0].adjusted_p_value < settings.attribute_max_p_value else None
     return Growth(len(levels), rise, noise, slope, p, late_p, leaking, known)
 
 

@@ -21,11 +21,15 @@ class Judged:
 
 @dataclass(slots=True)
 class Suspect:
-    """Judged groups that are read as one; the first member has the most bytes."""
+    """Judged groups that are read as one; the first member has the most bytes.
+
+    `range_key` stands for the range path whose call paths were judged together, if they were.
+    """
 
     members: list[Judged]
     judgement: Judgement
     epochs: set[int] = field(default_factory=set)
+    range_key: int | None = None
 
     @property
     def groups(self) -> list[Group]:

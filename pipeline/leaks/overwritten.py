@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipeline.leaks.calibration import succession
 from pipeline.leaks.histories import Group, PathKey, Survivors
 from pipeline.leaks.levels import Growth, Levels, growth
 from pipeline.leaks.merging import Judged, Suspect
-from pipeline.leaks.verdicts import Judgement, succession
+from pipeline.leaks.verdicts import Judgement
 from schemas.config import LeakSettings
 
 MIN_COUNT = 3
@@ -76,8 +77,9 @@ def _growing(grown: Growth) -> Judgement:
     )
     p = max(grown.p_value, grown.late_p_value)
     if grown.association is not None:
-        reason += f", after requests with {grown.association.attribute} (Fisher p = {grown.association.p_value:.2g})"
-        p = min(p, grown.association.p_value)
+        chance = grown.association.adjusted_p_value
+        reason += f", after requests with {grown.association.attribute} (Fisher p = {chance:.2g})"
+        p = min(p, chance)
     # A witness fewer than a recorded history has: the level says that memory grew, the dump which path can hold it.
     confidence = succession(grown.request_count // 2, grown.request_count // 2) * (1 - p) * 0.9
     return Judgement("growing", reason, confidence, grown.bytes_per_request)

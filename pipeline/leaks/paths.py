@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 from pipeline.database import Database
@@ -63,6 +64,12 @@ class CallPathReader:
         if not frames:
             return None
         return frames[-1].frame_id if frames[-1].module == "slab" else frames[0].frame_id
+
+    def common_text(self, call_path_ids: Iterable[int]) -> str:
+        """Frames from the root on that all of these call paths have, one a line."""
+        every = [self.frames(number) for number in call_path_ids]
+        same = takewhile(lambda frames: len(set(frames)) == 1, zip(*every, strict=False))
+        return "\n".join(frames[0].text() for frames in same)
 
     def text(self, call_path_id: int) -> str:
         """Frames root to leaf, one a line."""

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pipeline.database import Database
-from pipeline.leaks.attributes import Association, associations
+from pipeline.leaks.attributes import Association
 from pipeline.leaks.epochs import NO_EPOCHS, Epochs, load_epochs
-from pipeline.leaks.histories import Group, PathGroups, load_changes, load_survivors
+from pipeline.leaks.histories import load_changes, load_survivors
 from pipeline.leaks.kernel_caches import let_go
 from pipeline.leaks.levels import load_levels
 from pipeline.leaks.merging import Judged, Suspect, merge
 from pipeline.leaks.older_frees import load_older_frees
 from pipeline.leaks.overwritten import Explained, explain_overwritten
+from pipeline.leaks.path_groups import PathGroups
+from pipeline.leaks.path_verdicts import best, judge_path
 from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.pools import processes_with_segments, without_pools
+from pipeline.leaks.range_paths import judge_ranges, load_range_evictions, load_range_names
 from pipeline.leaks.trend import theil_sen
-from pipeline.leaks.verdicts import Judgement, judge, succession
 from schemas.config import LeakSettings
 
 NS_PER_HOUR = 3_600_000_000_000
@@ -39,19 +40,6 @@ class Rated:
     """The least that it can have leaked; None: all that it retains."""
 
 
-def _no_history(epochs: Epochs, group: Group) -> Judgement:
-    """The verdict of a group without a history: from before the window or the epochs, or still running."""
-    if epochs.count == 0:
-        return Judgement("inconclusive", "nothing in the capture repeats while the history was recorded")
-    if all(s.epoch is None for s in group.survivors):
-        return Judgement("one_time", "allocated before the recorded window and kept since; its time is not known")
-    if all(s.epoch is not None and s.epoch >= epochs.count for s in group.survivors):
-        return Judgement("inconclusive", "allocated in the epoch that was running when the recording ended")
-    return Judgement(
-        "one_time", "allocated before the first epoch and kept since", succession(epochs.count, epochs.count)
-    )
-
-
 def judge_groups(database: Database, settings: LeakSettings, paths: CallPathReader) -> list[Rated]:
     """Every group of survivors judged, merged and rated, growing suspects first."""
     epochs_by_process = load_epochs(database)
@@ -65,92 +53,35 @@ def judge_groups(database: Database, settings: LeakSettings, paths: CallPathRead
         path = PathGroups(key, survivors, changes.get(key, []), epochs.count, older)
         judged += [
             Judged(group, without_pools(group, verdict, with_segments), root)
-            for group, verdict in _judge_path(path, epochs, settings)
+            for group, verdict in judge_path(path, epochs, settings)
         ]
     judged = let_go(judged, paths.object_name)
+    judged, of_ranges = judge_ranges(
+        judged, changes, load_range_evictions(database), epochs_by_process, load_range_names(database), settings
+    )
     taken = {key for key, rows in changes.items() if any(change.allocated_bytes for change in rows)}
     judged, explained = explain_overwritten(judged, taken, load_levels(database), settings)
     rated = [_rate_explained(item) for item in explained]
     rated += [
         _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, NO_EPOCHS), settings)
-        for suspect in merge(judged)
+        for suspect in (*of_ranges, *merge(judged))
     ]
     return sorted(rated, key=_importance)
 
 
-def _judge_path(path: PathGroups, epochs: Epochs, settings: LeakSettings) -> Iterator[tuple[Group, Judgement]]:
-    """Verdicts of one call path: what stands apart, then all sizes together, or size by size where only some grow."""
-
-    def verdict(group: Group) -> Judgement:
-        if group.history is None or not epochs.count:
-            return _no_history(epochs, group)
-        return judge(group.history, settings, attribute=_best(epochs, group.epochs), is_named=epochs.is_named)
-
-    for group in path.set_apart():
-        yield group, verdict(group)
-    regular = path.regular()
-    if regular is None:
-        return
-    whole = verdict(regular)
-    wanted, candidates = (
-        ("bounded", path.evicted()) if whole.verdict == "growing" else ("growing", path.never_evicted())
-    )
-    apart = [(group, own) for group in candidates if (own := verdict(group)).verdict == wanted]
-    rest = path.without([group for group, _ in apart]) if apart else regular
-    yield from apart
-    if rest is None:
-        return
-    own = verdict(rest) if apart else whole
-    if own.verdict == "growing" and (young := _young(rest, epochs, settings)):
-        rest, split = path.split_epochs(rest, young.epochs)
-        own = verdict(rest)
-        yield split, young.judgement
-    yield rest, own
-
-
-class _Young(NamedTuple):
-    epochs: set[int]
-    judgement: Judgement
-
-
-def _young(group: Group, epochs: Epochs, settings: LeakSettings) -> _Young | None:
-    """Survivors of a growing group that may be given back yet: young ones without what tells the old ones apart.
-
-    Of a cache whose cancelled sessions are never evicted, the last sessions live as well. What outlived every
-    eviction tells which attribute leaks.
-    """
-    if group.history is None or not group.history.oldest_eviction:
-        return None
-    # What is held now may be older than anything evicted yet, when few requests have pushed it since.
-    for oldest in (group.history.oldest_eviction, 2 * group.history.oldest_eviction):
-        old = range(max(0, epochs.count - 1 - oldest))
-        found = associations(old, group.epochs & set(old), epochs.attributes)
-        if found and found[0].is_perfect and found[0].p_value < settings.attribute_max_p_value:
-            name, _, value = found[0].attribute.partition("=")
-            young = {e for e in group.epochs - set(old) if epochs.attributes.get(e, {}).get(name) != value}
-            reason = f"no older than {oldest} epochs, by when others were given back, and without {found[0].attribute}"
-            return _Young(young, Judgement("bounded", reason, succession(len(old), len(old)))) if young else None
-    return None
-
-
-def _best(epochs: Epochs, leaking: set[int]) -> Association | None:
-    found = associations(range(epochs.count), leaking, epochs.attributes)
-    return found[0] if found else None
-
-
 def _rate(suspect: Suspect, epochs: Epochs, settings: LeakSettings) -> Rated:
-    best = _best(epochs, suspect.epochs) if suspect.judgement.verdict == "growing" else None
-    if best and best.p_value >= settings.attribute_max_p_value:
-        best = None
+    told = best(epochs, suspect.epochs) if suspect.judgement.verdict == "growing" else None
+    if told and told.adjusted_p_value >= settings.attribute_max_p_value:
+        told = None
     per_hour = None
     histories = [group.history for group in suspect.groups if group.history is not None]
     if suspect.judgement.verdict == "growing" and histories:
         live = np.sum([history.live_bytes() for history in histories], axis=0)
         slope = theil_sen(live)
-        suspect.judgement = Judgement("growing", suspect.judgement.reason, suspect.judgement.confidence, slope)
+        suspect.judgement = replace(suspect.judgement, growth_bytes_per_epoch=slope)
         if epochs.span_ns:
             per_hour = slope * epochs.count / epochs.span_ns * NS_PER_HOUR
-    return Rated(suspect, epochs, best, per_hour)
+    return Rated(suspect, epochs, told, per_hour)
 
 
 def _rate_explained(item: Explained) -> Rated:

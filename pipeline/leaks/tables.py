@@ -1,4 +1,4 @@
-"""Rows of `leak_suspects`, `leak_evidence` and `root_causes`."""
+"""Rows of `leak_suspects`, and plain rows written as tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ingest.writer import ParquetFile, to_arrow
 from pipeline.database import Database, table_path
+from pipeline.leaks.merging import Suspect
 from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.root_causes import RootCause
 from pipeline.leaks.suspects import Rated
@@ -29,6 +30,21 @@ def write_rows(capture_dir: Path, name: str, rows: Sequence[Mapping[str, Any]]) 
 def _no_path_text(api_name: str | None, range_path: str | None, level: str) -> str:
     place = f" in {range_path}" if range_path else ""
     return f"[no call path] {api_name or _NAMELESS.get(level, 'tensor')}{place}"
+
+
+def _judged_by(suspect: Suspect, range_path: str | None, api_name: str | None) -> str | None:
+    if suspect.groups[0].key.path_key >= 0 and suspect.range_key is None:
+        return "call_path"
+    return "range_path" if range_path else "api_call" if api_name else None
+
+
+def _leak_path(suspect: Suspect, paths: CallPathReader) -> str:
+    """Frames root to leaf; of call paths judged together those that they share, and how many they are."""
+    key = suspect.groups[0].key
+    if suspect.range_key is None:
+        return paths.text(key.path_key)
+    own = {group.key.path_key for group in suspect.groups}
+    return "\n".join(filter(None, (paths.common_text(own), f"[{len(own)} call paths]")))
 
 
 def suspect_rows(
@@ -95,9 +111,10 @@ def suspect_rows(
                 "surviving_epochs_count": len(suspect.epochs),
                 "process_id": key.process_id,
                 "device_index": key.device_index,
-                "call_path_id": key.path_key if key.path_key >= 0 else None,
+                "judged_by": _judged_by(suspect, range_path, api_name),
+                "call_path_id": key.path_key if key.path_key >= 0 and suspect.range_key is None else None,
                 "member_count": len(suspect.members),
-                "leak_path": paths.text(key.path_key)
+                "leak_path": _leak_path(suspect, paths)
                 if key.path_key >= 0
                 else _no_path_text(api_name, range_path, key.level),
                 "range_path": range_path,
@@ -107,54 +124,3 @@ def suspect_rows(
             }
         )
     return rows
-
-
-def _context_row(process: int, device: int, samples: int, held: int) -> Row:
-    return {
-        "suspect_id": None,
-        "root_cause": "cuda_context",
-        "confidence": (samples + 1) / (samples + 2),
-        "process_id": process,
-        "device_index": device,
-        "bytes": held,
-        "evidence_for": [
-            f"process {process} held {held:,} bytes, level over the later half of {samples:,} samples",
-            "no allocator or API activity of it was recorded in that time",
-        ],
-        "evidence_against": [],
-        "advice": f"End process {process}, or keep it from touching the GPU (CUDA_VISIBLE_DEVICES=''): its CUDA context"
-        " and modules hold this memory even when idle.",
-        "next_measurement": f"Find what process {process} is (ps -p {process} -o args), and record it as well if it"
-        " should be working.",
-    }
-
-
-def root_cause_rows(
-    suspects: Sequence[Row],
-    causes: Mapping[int, Sequence[RootCause]],
-    contexts: Sequence[tuple[Any, ...]],
-    others: Sequence[Row] = (),
-) -> list[Row]:
-    """One row a rule that holds; `contexts` are rows (process, device, samples, bytes) of `idle_contexts`.
-
-    `others` are rows of causes that belong to no suspect, without their numbers.
-    """
-    rows: list[Row] = []
-    for suspect in suspects:
-        rows += [
-            {
-                "suspect_id": suspect["suspect_id"],
-                "root_cause": cause.name,
-                "confidence": cause.confidence,
-                "process_id": suspect["process_id"],
-                "device_index": suspect["device_index"],
-                "bytes": suspect["retained_bytes"],
-                "evidence_for": cause.evidence_for,
-                "evidence_against": cause.evidence_against,
-                "advice": cause.advice,
-                "next_measurement": cause.next_measurement,
-            }
-            for cause in causes.get(suspect["suspect_id"], ())
-        ]
-    rows += [*(_context_row(*context) for context in contexts), *others]
-    return [{"root_cause_id": number} | row for number, row in enumerate(rows)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.leaks.attributes import Association
-from pipeline.leaks.verdicts import judge, succession
+from pipeline.leaks.calibration import succession
+from pipeline.leaks.verdicts import judge
 from schemas.config import LeakSettings
 from tests.leaks.histories import history
 
@@ -14,7 +15,7 @@ EVERY = dict.fromkeys(range(20), 1)
 
 
 def _perfect(count: int, total: int, p_value: float) -> Association:
-    return Association("status=499", p_value, 5.0, count, count, 0, total - count)
+    return Association("status=499", p_value, 5.0, count, count, 0, total - count, p_value)
 
 
 def test_kept_by_every_epoch_grows() -> None:
@@ -77,7 +78,9 @@ def test_three_epochs_of_ten_need_an_attribute() -> None:
 
 
 @pytest.mark.parametrize(
-    "attribute", [_perfect(3, 10, 0.02), Association("status=499", 0.001, 4.0, 3, 4, 0, 6)], ids=["chance", "imperfect"]
+    "attribute",
+    [_perfect(3, 10, 0.02), Association("status=499", 0.001, 4.0, 3, 4, 0, 6, 0.001)],
+    ids=["chance", "imperfect"],
 )
 def test_a_weak_attribute_does_not_carry_the_verdict(attribute: Association) -> None:
     assert judge(history(10, {2: 12, 5: 12, 8: 12}), SETTINGS, attribute=attribute).verdict == "inconclusive"

@@ -1,6 +1,6 @@
 -- Judged allocations with the epochs they were allocated and freed in. `epoch_index` is the allocation's own request where
 -- it is known, else the epoch by time; -1 is before the first epoch, null before the window. `kept_size` is the requested
--- size where some allocation of that size survives on the call path.
+-- size where some allocation of that size survives on the call path, `range_key` likewise the range path.
 CREATE TEMP TABLE _request_epochs AS
 SELECT process_id, request_id, min(epoch_index) AS epoch_index FROM epochs WHERE request_id IS NOT NULL GROUP BY ALL;
 
@@ -12,13 +12,20 @@ SELECT process_id, start_ns,
 FROM named_epochs
 WINDOW starts AS (PARTITION BY process_id ORDER BY start_ns);
 
+CREATE TEMP TABLE _kept_ranges AS
+SELECT DISTINCT process_id, device_index, level, memory_kind, path_key, range_key FROM judged_allocations
+WHERE is_live AND range_path IS NOT NULL;
+
 CREATE TEMP TABLE _placed AS
-SELECT a.*, r.epoch_index AS own_epoch_index, coalesce(e.epoch_index, -1) AS before_index, o.is_last,
+SELECT a.* REPLACE (k.range_key AS range_key), r.epoch_index AS own_epoch_index, coalesce(e.epoch_index, -1) AS before_index, o.is_last,
     coalesce(a.alloc_ts_ns > o.ended_ns, false) AS is_after_end
 FROM judged_allocations AS a
 ASOF LEFT JOIN epochs AS e ON e.process_id = a.process_id AND e.start_ns <= a.alloc_ts_ns
 ASOF LEFT JOIN _own_ends AS o ON o.process_id = a.process_id AND o.start_ns <= a.alloc_ts_ns
-LEFT JOIN _request_epochs AS r ON r.process_id = a.process_id AND r.request_id = a.request_id;
+LEFT JOIN _request_epochs AS r ON r.process_id = a.process_id AND r.request_id = a.request_id
+LEFT JOIN _kept_ranges AS k ON k.range_key = a.range_key AND k.path_key = a.path_key AND k.level = a.level
+    AND k.memory_kind = a.memory_kind AND k.process_id IS NOT DISTINCT FROM a.process_id
+    AND k.device_index IS NOT DISTINCT FROM a.device_index;
 
 -- What is allocated after the last epoch's end belongs to it on a call path that allocates between epochs; on one that
 -- does so inside epochs alone, to an epoch that still ran at the dump and is not in the log.

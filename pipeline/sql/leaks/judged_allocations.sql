@@ -1,5 +1,6 @@
 -- What is judged: tensors, host memory, and driver allocations that no segment explains; all of them, freed ones too, of the call paths
--- that have survivors. Without a call path, the API call and the range path tell allocations apart (`path_key` < 0).
+-- that have survivors. Without a call path, the API call and the range path tell allocations apart (`path_key` < 0);
+-- `range_key` stands for the range path.
 -- What its owner gave back counts as gone: memory that only waits for a stream is not kept. Host memory is judged at the
 -- beginning of its teardown: what only that gives back lives.
 CREATE TEMP TABLE _explained AS
@@ -35,7 +36,7 @@ CREATE TEMP TABLE _kept_paths AS
 SELECT DISTINCT process_id, device_index, level, memory_kind, path_key FROM _keyed WHERE is_live;
 
 CREATE TEMP TABLE judged_allocations AS
-SELECT j.*, n.range_path
+SELECT j.*, n.range_path, (hash(n.range_path) >> 2)::BIGINT AS range_key
 FROM _keyed AS j
 JOIN _kept_paths AS k ON k.process_id IS NOT DISTINCT FROM j.process_id AND k.device_index IS NOT DISTINCT FROM j.device_index
     AND k.level = j.level AND k.memory_kind = j.memory_kind AND k.path_key = j.path_key

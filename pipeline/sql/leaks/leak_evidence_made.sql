@@ -5,4 +5,5 @@ FROM epoch_lives AS j
 JOIN _assigned AS s ON s.path_key = j.path_key AND s.size_key = j.size_key AND s.level = j.level
     AND s.memory_kind = j.memory_kind AND s.process_id IS NOT DISTINCT FROM j.process_id
     AND s.device_index IS NOT DISTINCT FROM j.device_index AND s.epoch_index IS NOT DISTINCT FROM j.epoch_index
+    AND s.range_key IS NOT DISTINCT FROM j.range_key
 WHERE j.is_live;
