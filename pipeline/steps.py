@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import BadInput
+from pipeline.causes.capture_causes import judge_causes
 from pipeline.checks.step import check_findings, check_results
 from pipeline.database import Database, open_capture, table_path
 from pipeline.findings import build_findings
-from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
 from pipeline.host import judge_host
 from pipeline.hotspots import publish_hotspots
 from pipeline.ingesting import IngestSummary, ingest
@@ -20,7 +20,7 @@ from pipeline.leaks.evidence import assign_evidence
 from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.root_causes import causes_of_suspects
 from pipeline.leaks.suspects import judge_groups
-from pipeline.leaks.tables import root_cause_rows, suspect_rows, write_rows
+from pipeline.leaks.tables import suspect_rows, write_rows
 from pipeline.objectives import missed_objectives
 from pipeline.serving import judge_serving
 from pipeline.symptoms import symptom_findings
@@ -141,21 +141,20 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     for relation in ("device_samples", "memory_ledger_made", "idle_contexts"):
         database.run("ledger", relation)
     _publish(database, capture_dir, "memory_ledger", "memory_ledger_made")
-    contexts = database.rows(
-        "SELECT process_id, device_index, sample_count, last_bytes FROM idle_contexts ORDER BY device_index, process_id"
-    )
     suspects = suspect_rows(database, rated, causes, paths)
-    fragmented = fragmented_allocators(database, config.allocator)
-    cause_rows = root_cause_rows(suspects, causes, contexts, [fragmentation_cause(state) for state in fragmented])
+    caused = judge_causes(database, suspects, causes, config, paths)
     write_rows(capture_dir, "leak_suspects", suspects)
-    write_rows(capture_dir, "root_causes", cause_rows)
+    write_rows(capture_dir, "root_causes", caused.rows)
+    write_rows(capture_dir, "root_cause_checks", caused.checks)
     progress("adding up time by call path")
     hot = publish_hotspots(database, suspects, config, lambda name, made: _publish(database, capture_dir, name, made))
     host = judge_host(database, capture_dir, config, lambda name, made: _publish(database, capture_dir, name, made))
     progress("checking the tables")
     check_results(database, capture_dir)
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo), *host]
-    found = build_findings(database, suspects, cause_rows, config, fragmented, [*serving, *hot])
+    found = build_findings(
+        database, suspects, caused.rows, config, caused.fragmented, [*serving, *hot, *caused.findings]
+    )
     write_rows(capture_dir, "findings", found)
     check_findings(database, capture_dir, found)
 

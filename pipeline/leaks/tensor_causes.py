@@ -21,7 +21,7 @@ _OVERWRITTEN = -2
 
 
 class Facts(NamedTuple):
-    """What survivors are besides their sizes: bytes in private pools, these pools, requests with some, and ended ones."""
+    """What survivors are besides their sizes: bytes in private pools, these pools, requests with some, those ended."""
 
     private_bytes: int = 0
     pool_count: int = 0
@@ -137,7 +137,7 @@ def autograd_graph(rated: Rated, paths: CallPathReader, frames: FrameReader) -> 
             True, f"cache-shaped tensors hold {share:.0%} of the bytes: they are part of the graph, not the cause", ""
         )
     found.add(
-        not unrecorded, "", f"{unrecorded:.0%} of the bytes lie below a torch.no_grad or inference_mode decorator"
+        unrecorded < 0.005, "", f"{unrecorded:.0%} of the bytes lie below a torch.no_grad or inference_mode decorator"
     )
     return found.cause(
         "autograd_graph",
