@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reports.models.allocator import AllocatorMoment, AllocatorState, read_allocator, read_moments
 from reports.models.causes import Cause, read_causes
 from reports.models.findings import Finding, read_findings
+from reports.models.hotspots import Hotspots, read_hotspots
 from reports.models.ledger import DeviceLedger, read_ledgers
 from reports.models.method import MethodLine, read_method
 from reports.models.quality import Quality, read_quality
@@ -41,6 +42,7 @@ class Report:
     allocator_moments: tuple[AllocatorMoment, ...]
     allocator: AllocatorState | None
     requests: Requests
+    hotspots: Hotspots
     quality: Quality
     method: tuple[MethodLine, ...]
 
@@ -74,6 +76,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         allocator_moments=read_moments(tables),
         allocator=read_allocator(tables),
         requests=read_requests(tables, findings),
+        hotspots=read_hotspots(tables),
         quality=read_quality(tables),
         method=tuple(read_method(tables)),
     )
