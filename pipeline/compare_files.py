@@ -13,6 +13,7 @@ from pipeline.compare_reading import summarise_capture
 from pipeline.compare_result import Result, result_bytes
 from pipeline.compare_summary import SCHEMA, VERSION, Header, Summary
 from pipeline.compare_verdicts import Compared
+from pipeline.progress import say
 from schemas.config import Config
 from schemas.tables import TABLES
 
@@ -33,6 +34,7 @@ def load_side(path: Path, config: Config) -> Summary:
     if len(found) > 1:
         known = ", ".join(folder.name for folder in found[:20])
         raise BadInput("several captures in here", where=str(path), todo=f"give the folder of one of them: {known}")
+    say(f"reading {found[0].name}")
     return summarise_capture(found[0], config)
 
 

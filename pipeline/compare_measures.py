@@ -130,6 +130,8 @@ def _is_moved(row: Compared, settings: CompareSettings) -> bool:
 def _one_moment(row: Compared, average: Compared, settings: CompareSettings) -> Compared:
     """A peak is one moment and has no interval: a change counts where the epochs' own peaks say so as well."""
     assert row.change is not None
+    if row.change == 0:
+        return replace(row, verdict="unchanged")
     if average.verdict == "inconclusive":
         return replace(row, verdict="inconclusive", reason=f"peaks of the epochs: {average.reason}")
     moved = _is_moved(row, settings)
@@ -169,7 +171,7 @@ def _speed(both: tuple[Summary, Summary], checks: Checks, settings: CompareSetti
             or _judged(row, (latencies[0], latencies[1]), quantile(share), settings, least=least, noun=noun)
         )
     for samples, name in ((served, "throughput"), (tokens, "token_throughput")):
-        if samples is None:
+        if samples is None or (not any(map(len, samples)) and name == "token_throughput"):
             continue
         rates = [float(ratio(sample[None])[0]) if len(sample) and sample[:, 1].sum() else None for sample in samples]
         row = Compared("capture", name, "1/s", rates[0], rates[1], reason=reason)

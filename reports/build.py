@@ -57,13 +57,15 @@ def build_report(capture_dir: Path, *, title: str | None = None) -> ReportFiles:
 def capture_folders(out: Path) -> list[Path]:
     """Analysed captures under `out`, by name: `out` itself when it has tables, else its subfolders that do.
 
-    Raises BadInput when there is none.
+    The folder of a comparison is none of them. Raises BadInput when there is none.
     """
     if not out.is_dir():
         raise BadInput("no such folder", where=str(out), todo="give the OUT folder of `leakpath run`")
     if (out / "tables").is_dir():
         return [out]
-    found = sorted(folder for folder in out.iterdir() if (folder / "tables").is_dir())
+    found = sorted(
+        folder for folder in out.iterdir() if (folder / "tables").is_dir() and not (folder / "compare.html").is_file()
+    )
     if not found:
         raise BadInput(
             "no analysed capture in here",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from reports.text import bytes_text, count_text, duration_text, tidy, tidy_middle
+from reports.text import NOT_KNOWN, bytes_text, count_text, duration_text, tidy, tidy_middle
 
 MAX_PATHS = 30
 MAX_FRAMES = 40
@@ -89,7 +89,7 @@ class ComparisonPage:
 def value_text(value: Any, unit: str | None) -> str:
     """A value in its unit; what is not known says so."""
     if value is None:
-        return "not known"
+        return NOT_KNOWN
     if isinstance(value, str):
         return tidy_middle(value, 120)
     if unit == "bytes":
@@ -184,11 +184,16 @@ def _headline(verdict: str, measures: tuple[Line, ...], result: dict[str, Any], 
         for line, row in zip(measures, result["measures"], strict=True)
         if row["verdict"] == verdict and row["quantity"] in result["gate"]["quantities"]
     ]
-    named = ", ".join(
-        f"{line.label[0].lower()}{line.label[1:]} {line.baseline} → {line.candidate}" for line in judged[:3]
-    )
+    named = ", ".join(_told(line) for line in judged[:3])
     text = _HEADLINES.get(verdict, "Could not tell") + (f": {named}" if named and verdict != "unchanged" else "")
     return text + ("; the candidate leaks." if leaks else ".")
+
+
+def _told(line: Line) -> str:
+    name = f"{line.label[0].lower()}{line.label[1:]}"
+    if line.baseline == line.candidate == NOT_KNOWN:
+        return f"{name} {NOT_KNOWN}"
+    return f"{name} {line.baseline} → {line.candidate}"
 
 
 def _detail(result: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from ingest.writer import ParquetFile
 from pipeline.cli import cli
+from schemas.tables import TABLES
 from tests.compare.captures import serve
 from tests.generate.allocator import MIB
 
@@ -253,3 +256,16 @@ def test_wrong_usage(servers: dict[str, Path], tmp_path: Path) -> None:
     for arguments in ((servers["small"],), (), ("--save-baseline", tmp_path / "x", servers["small"], servers["large"])):
         result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
         assert result.exit_code == 2
+
+
+def test_a_comparison_inside_out(servers: dict[str, Path], tmp_path: Path) -> None:
+    """Its rows are asked for beside the captures' tables, and it is taken for no capture."""
+    out = tmp_path / "out"
+    shutil.copytree(servers["none"], out / "none")
+    ParquetFile(TABLES["comparison"], out / "none/tables/comparison.parquet").close()
+    file = tmp_path / "baseline.json"
+    ask("--save-baseline", file, out)
+    ask(file, out, "--out", out / "none-none")
+    result = CliRunner().invoke(cli, ["query", str(out), "SELECT DISTINCT capture FROM comparison", "--format", "csv"])
+    assert result.stdout.split() == ['"capture"', '"none-none"']
+    ask(file, out, "--out", tmp_path / "again")
