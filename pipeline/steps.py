@@ -23,6 +23,8 @@ from pipeline.leaks.suspects import judge_groups
 from pipeline.leaks.tables import suspect_rows, write_rows
 from pipeline.objectives import missed_objectives
 from pipeline.serving import judge_serving
+from pipeline.stall_findings import stall_findings
+from pipeline.stalls import judge_stalls
 from pipeline.symptoms import symptom_findings
 from schemas.config import Config
 from schemas.tables import TABLES
@@ -128,6 +130,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     for relation in ("host_ends", "judged_moments", "judged_windows", "named_epochs", "unnamed_epochs", "epochs_made"):
         database.run("leaks", relation)
     _publish(database, capture_dir, "epochs", "epochs_made")
+    judge_stalls(database, config.stalls, lambda name, made: _publish(database, capture_dir, name, made))
     judged = ("judged_allocations", "epoch_lives", "survivor_groups", "path_epochs", "older_frees", "request_levels")
     for relation in judged:
         database.run("leaks", relation)
@@ -152,6 +155,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     progress("checking the tables")
     check_results(database, capture_dir)
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo), *host]
+    serving += stall_findings(database, config.stalls)
     found = build_findings(
         database, suspects, caused.rows, config, caused.fragmented, [*serving, *hot, *caused.findings]
     )

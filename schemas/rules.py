@@ -23,6 +23,19 @@ BROKEN: dict[str, dict[str, str]] = {
         "part_above_whole": "inactive_split_bytes > inactive_bytes OR largest_free_bytes > inactive_bytes"
         " OR mean_free_bytes > largest_free_bytes",
     },
+    "sync_stalls": {"wrong_duration": "duration_ns <> end_ns - start_ns"},
+    "stall_costs": {
+        "part_above_whole": "union_ns > total_ns OR union_ns > window_ns OR hot_ns > hot_window_ns OR hot_count > stall_count",
+    },
+    "device_activity": {
+        "time_not_conserved": "busy_ns + idle_ns <> end_ns - start_ns OR coalesce(sync_idle_ns + launch_idle_ns + host_idle_ns, 0)"
+        " + unknown_idle_ns <> idle_ns OR least(busy_ns, sync_idle_ns, launch_idle_ns, host_idle_ns, unknown_idle_ns) < 0",
+    },
+    "idle_gaps": {
+        "time_not_conserved": "idle_ns <> end_ns - start_ns OR coalesce(sync_idle_ns + launch_idle_ns + host_idle_ns, 0)"
+        " + unknown_idle_ns <> idle_ns OR least(idle_ns, sync_idle_ns, launch_idle_ns, host_idle_ns, unknown_idle_ns) < 0",
+    },
+    "stream_pairs": {"part_above_whole": "matched_count > burst_count OR matched_count > other_burst_count"},
     "request_latency": {"part_above_whole": "measured_count > request_count"},
     "slo": {
         "part_above_whole": "bad_count > request_count",
