@@ -10,14 +10,15 @@ _deltas AS (
     UNION ALL
     SELECT process_id, device_index, place, greatest(free_ns, alloc_ns), -bytes FROM _lives WHERE free_ns IS NOT NULL
 ),
-_moments AS (
-    SELECT process_id, device_index, place, ts_ns, sum(bytes) AS bytes FROM _deltas GROUP BY ALL
-),
+-- An empty OVER goes along the sorted rows, frees of one moment first. What the sum brings along from the group before is
+-- the same for a whole group, and does not move its highest point.
 _running AS (
-    SELECT *, sum(bytes) OVER (PARTITION BY process_id, device_index, place ORDER BY ts_ns) AS live FROM _moments
+    SELECT *, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) AS live
+    FROM (SELECT * FROM _deltas ORDER BY process_id, device_index, place, ts_ns, bytes)
 ),
 _highest AS (
-    SELECT process_id, device_index, place, arg_max(ts_ns, (live, -ts_ns)) AS ts_ns FROM _running GROUP BY ALL
+    SELECT process_id, device_index, place, arg_max(ts_ns, (live, -ts_ns)) AS ts_ns FROM _running
+    GROUP BY process_id, device_index, place
 ),
 _peaks AS (
     SELECT process_id, device_index, arg_min(ts_ns, place) AS ts_ns FROM _highest GROUP BY ALL
