@@ -28,8 +28,8 @@ def run_tool(
     stdout: Path | None = None,
     timeout_s: int = TIMEOUT_S,
     variables: Mapping[str, str] | None = None,
-) -> None:
-    """Run `command` (no shell, no input, C locale), its standard output into the file `stdout`.
+) -> str:
+    """Run `command` (no shell, no input, C locale), its standard output into the file `stdout`; its standard error.
 
     Of the environment only the paths are passed on, and `variables` on top.
     Paths in the command must be absolute, so that none can be taken for an option. Raises BadInput that names
@@ -62,3 +62,4 @@ def run_tool(
         raise BadInput(
             f"`{command[0]}` failed ({said or f'exit code {done.returncode}'})", where=str(capture), todo=todo
         )
+    return done.stderr.decode("utf-8", "replace")

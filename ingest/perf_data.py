@@ -10,6 +10,7 @@ that would start addr2line on whatever files the recording names.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from itertools import islice
@@ -29,6 +30,9 @@ _FIELDS = "comm,pid,tid,cpu,time,period,event,trace,ip,sym,dso"
 TODO = f"run `perf script --header --ns -F {_FIELDS} -i perf.data > perf.txt` where perf is, and pass perf.txt"
 _COMMAND = ("perf", "--no-pager", "script", "--force", "--header", "--ns", "--no-inline")
 _LINES = 100_000
+_MAX_WARNINGS = 1000
+# perf ends well on a recording that is cut or damaged: only its warnings tell.
+_LOSS = re.compile(r"(?i)unexpected|\blost\b|corrupt|truncat|invalid|fail|can't|cannot|skip|out of order|not permitted")
 # perf refuses fields that an event was recorded without (the processor, mostly) and options it does not know: what it
 # would print by itself comes last.
 _ATTEMPTS = (
@@ -56,16 +60,19 @@ def read(path: Path, sink: Sink) -> None:
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=sink.parts) as name:
         folder = Path(name).resolve()
         recording, text = _plain(path, folder, sink), folder / "perf.txt"
-        said = None
         for attempt in _ATTEMPTS:
-            said = _print([*attempt, "-i", str(recording)], text, path)
+            warnings, failure = _print([*attempt, "-i", str(recording)], text, path)
             if _has_samples(text):
                 break
         else:
-            raise said or BadInput("perf finds no sample in it", where=str(path), todo=TODO)
+            lost = next((line for line in warnings if _LOSS.search(line)), None)
+            what = f"perf finds no sample in it{f' ({lost[:200]})' if lost else ''}"
+            raise failure or BadInput(what, where=str(path), todo=TODO)
         perf_script.read(text, sink)
-        if said is not None:
-            sink.count("perf_stopped_early", severity="data_loss", detail=said.what)
+        if failure is not None:
+            sink.count("perf_stopped_early", severity="data_loss", detail=failure.what)
+        for line in warnings:
+            sink.count("perf_warnings", severity="data_loss" if _LOSS.search(line) else "info", detail=line)
 
 
 def _plain(path: Path, folder: Path, sink: Sink) -> Path:
@@ -82,13 +89,14 @@ def _plain(path: Path, folder: Path, sink: Sink) -> Path:
     return copy
 
 
-def _print(command: list[str], text: Path, capture: Path) -> BadInput | None:
-    """Run perf; what it says when it fails, perhaps after it printed a part."""
+def _print(command: list[str], text: Path, capture: Path) -> tuple[list[str], BadInput | None]:
+    """Run perf; its warnings, and what it says when it fails, perhaps after it printed a part."""
     try:
-        run_tool(command, capture=capture, todo=TODO, stdout=text, variables={"PERF_CONFIG": os.devnull})
+        said = run_tool(command, capture=capture, todo=TODO, stdout=text, variables={"PERF_CONFIG": os.devnull})
     except BadInput as error:
-        return error
-    return None
+        return [], error
+    lines = [line.strip() for line in said.splitlines()[:_MAX_WARNINGS]]
+    return [line for line in lines if line and not line.endswith("Ignoring.")], None  # fields that it has not got
 
 
 def _has_samples(text: Path) -> bool:

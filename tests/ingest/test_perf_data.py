@@ -111,6 +111,19 @@ def test_a_recording_of_pipe_mode(tmp_path: Path) -> None:
     assert set(tables["stack_samples"]["process_name"]) <= {"ls", "perf-exec"}
 
 
+def test_what_a_cut_recording_lost_is_told(tmp_path: Path) -> None:
+    """perf ends well on it, and only warns."""
+    whole = (DATA / "pipe.perf.data").read_bytes()
+    (tmp_path / "cut.data").write_bytes(whole[: len(whole) * 9 // 10])
+    tables = ingest_file(tmp_path / "cut.data", tmp_path, IMPORTER)
+    assert counts_of(tables) == {("perf_warnings", "data_loss"): 1}
+    kept, all_of_it = tables["stack_samples"], ingest_file(DATA / "pipe.perf.data", tmp_path, IMPORTER)["stack_samples"]
+    assert 0 < kept.height < all_of_it.height
+    (tmp_path / "head.data").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInput, match=r"no sample in it .unexpected end of event stream"):
+        ingest_file(tmp_path / "head.data", tmp_path, IMPORTER)
+
+
 @has_perf
 @pytest.mark.skipif(not SHARED.exists(), reason="the full captures are not beside the checkout")
 def test_recording_and_text_agree(tmp_path: Path) -> None:
