@@ -114,8 +114,12 @@ def _total(counts: Floats, kept: Sequence[tuple[int, int]]) -> Floats:
         return np.zeros(len(counts))
     places = np.fromiter((unit for unit, _ in kept), dtype=np.intp, count=len(kept))
     sizes = np.fromiter((size for _, size in kept), dtype=np.float64, count=len(kept))
-    found: Floats = counts[:, places] @ sizes
-    return found
+    units = counts.shape[1]
+    if len(kept) * 8 < units:
+        found: Floats = counts[:, places] @ sizes
+        return found
+    by_unit: Floats = np.bincount(places, sizes, units)  # picking columns would copy most of the counts
+    return counts @ by_unit
 
 
 def mean(draws: Floats) -> Floats:

@@ -100,6 +100,9 @@ def _growth(both: tuple[Summary, Summary], checks: Checks, settings: CompareSett
         return stopped
     if states == ["none", "none"]:
         return replace(row, verdict="unchanged", reason="neither leaks")
+    if not len(first) or not len(second):
+        told = "nothing to draw from: most of what leaks is older than the recorded window, or no epochs are known"
+        return replace(row, verdict="inconclusive", reason=told)
     return _judged(row, (first, second), ratio, settings, least=settings.min_epochs, noun="epochs")
 
 

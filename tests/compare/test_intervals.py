@@ -15,6 +15,7 @@ Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 _NORMAL: Draw = lambda rng, n: rng.normal(10, 1, n)  # noqa: E731
 _SKEWED: Draw = lambda rng, n: rng.lognormal(0, 0.5, n)  # noqa: E731
+_COUNTED: Draw = lambda rng, n: np.column_stack((rng.integers(0, 2, n), rng.exponential(1, n)))  # noqa: E731
 
 
 @pytest.mark.parametrize("freedom", [4, 7, 17, 99, 400])
@@ -30,6 +31,8 @@ def test_students_quantile(freedom: int, share: float) -> None:
         (_NORMAL, mean, (8, 12), 1.2, 2.0),
         (_SKEWED, mean, (18, 18), 1.0, 0.0),
         (_SKEWED, mean, (30, 40), 2.0, float(np.exp(0.125))),
+        (_COUNTED, ratio, (24, 24), 1.0, 0.0),
+        (_COUNTED, ratio, (60, 90), np.array([1.0, 2.0]), -0.25),
         (_SKEWED, quantile(0.5), (20, 25), 1.5, 0.5),
         (_SKEWED, quantile(0.95), (60, 80), 1.0, 0.0),
         (_SKEWED, quantile(0.95), (200, 150), 1.5, 0.5 * float(np.exp(0.5 * stats.norm.ppf(0.95)))),
@@ -40,7 +43,7 @@ def test_the_truth_is_inside_as_often_as_promised(
     draw: Draw,
     statistic: compare_intervals.Statistic,
     counts: tuple[int, int],
-    factor: float,
+    factor: float | np.ndarray,
     truth: float,
 ) -> None:
     """300 pairs of captures whose true change is known: 95 % intervals hold it in about 95 of 100."""

@@ -189,6 +189,15 @@ def test_too_few_epochs_and_requests_abstain() -> None:
     assert "12 requests in one of the captures, 20 are needed" in (found["latency_p95"].reason or "")
 
 
+def test_a_leak_older_than_the_window_is_told_by_its_slope() -> None:
+    old = summary(leaked=MIB)
+    old.epochs.leaked_bytes = [0] * 20 + [MIB] * 4
+    found = rows(old, summary(leaked=2 * MIB))["leak_growth"]
+    assert (found.baseline, found.candidate, found.verdict) == (MIB, 2 * MIB, "inconclusive")
+    assert "older than the recorded window" in (found.reason or "")
+    assert rows(summary(), old)["leak_growth"].verdict == "regressed"
+
+
 def test_a_peak_of_one_moment_is_no_regression() -> None:
     high = summary()
     high.memory.allocated_peak_bytes = 300 * MIB
