@@ -13,6 +13,7 @@ from schemas.config import Config, HotspotSettings
 from tests.sql.support import run, tables
 
 Row = dict[str, Any]
+FLAGS = {"generation": 0, "is_alloc_before_window": False, "is_free_inferred": False, "is_size_estimated": False}
 
 
 def hotspots(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.kernel_shares import number_type, share_of
-from tests.hotspots.support import Row, hotspots, of_kind, paths, reasons
+from tests.hotspots.support import FLAGS, Row, hotspots, of_kind, paths, reasons
 
 COPY = (
     "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy"
@@ -187,3 +187,23 @@ def test_many_places_and_names_are_bounded_and_still_sum(tmp_path: Path) -> None
     assert sum(row["self_amount"] for row in kernels) == 6000
     assert len(kernels) <= 17 * 4
     assert sum(row["self_amount"] for row in kernels if row["process_id"] is None) == 6000 - 16 * 50
+    tensors = [
+        FLAGS
+        | {"allocation_id": n, "process_id": n % 40, "device_index": n % 3, "allocated_bytes": 512}
+        | {"requested_bytes": 500}
+        for n in range(600)
+    ]
+    live = [
+        {"ts_ns": 1, "live_bytes": 1, "live_count": 1, "process_id": p, "device_index": d}
+        for p in range(40)
+        for d in range(3)
+    ]
+    launches = [
+        {"source": "ncu", "launch_index": n, "name": f"k{n}", "metric": "gpu__time_duration.sum", "value": 10.0}
+        | {"unit": "ns", "process_id": n}
+        for n in range(40)
+    ]
+    _, rows = hotspots(tmp_path, rows=3, allocations=tensors, live_bytes=live, kernel_metrics=launches)
+    assert sum(row["self_amount"] for row in of_kind(rows, "rounding")) == 600 * 12
+    assert sum(row["self_amount"] for row in of_kind(rows, "profiled_kernel")) == 400
+    assert len(rows) < 200

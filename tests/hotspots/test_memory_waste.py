@@ -8,11 +8,10 @@ import pytest
 
 from pipeline.hotspots import hotspot_findings
 from schemas.config import HotspotSettings
-from tests.hotspots.support import Row, hotspots, of_kind, paths
+from tests.hotspots.support import FLAGS, Row, hotspots, of_kind, paths
 from tests.sql.support import parse
 
 MIB = 1024 * 1024
-FLAGS = {"generation": 0, "is_alloc_before_window": False, "is_free_inferred": False, "is_size_estimated": False}
 
 
 def _tensors(text: str) -> list[Row]:

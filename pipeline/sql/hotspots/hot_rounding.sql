@@ -12,10 +12,18 @@ WHERE a.level = 'tensor' AND a.allocated_bytes >= a.requested_bytes
     AND coalesce(a.alloc_ts_ns, p.ts_ns) <= p.ts_ns AND (a.free_ts_ns IS NULL OR a.free_ts_ns > p.ts_ns)
 GROUP BY ALL;
 
+CREATE TEMP TABLE _kept AS
+SELECT process_id, device_index FROM _summed GROUP BY process_id, device_index
+ORDER BY sum(self) DESC, process_id NULLS LAST, device_index NULLS LAST LIMIT getvariable('hotspot_places');
+
 CREATE TEMP TABLE _placed AS
 SELECT *, row_number() OVER (PARTITION BY process_id, device_index ORDER BY self DESC, total DESC, call_path_id NULLS LAST) AS place
-FROM _summed
-QUALIFY dense_rank() OVER (ORDER BY process_id, device_index) <= getvariable('hotspot_places');
+FROM (
+    SELECT k.process_id, k.device_index, s.call_path_id, sum(s.call_count) AS call_count, sum(s.self) AS self, sum(s.total) AS total
+    FROM _summed AS s
+    LEFT JOIN _kept AS k ON k.process_id IS NOT DISTINCT FROM s.process_id AND k.device_index IS NOT DISTINCT FROM s.device_index
+    GROUP BY k.process_id, k.device_index, s.call_path_id
+);
 
 CREATE TEMP TABLE hot_rounding AS
 SELECT 'rounding' AS hotspot_kind, process_id, device_index, call_path_id, false AS is_other, call_count, self, total
