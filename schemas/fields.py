@@ -656,7 +656,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "finding_kind",
         "text",
-        "leak, kv_blocks, fragmentation, oom, cuda_context, graph_pool, delayed_free, redundant_kv, symptom, slo, host_pressure, numa, stall, idle, clock, data_loss, ledger, no_leak or abstained.",
+        "leak, kv_blocks, fragmentation, oom, cuda_context, graph_pool, delayed_free, redundant_kv, symptom, slo, host_pressure, numa, stall, idle, hotspot, clock, data_loss, ledger, no_leak or abstained.",
         nullable=False,
     ),
     Field("title", "text", "The finding in one sentence.", nullable=False),
