@@ -70,6 +70,12 @@ _LINES = (
         " 2 × layers × heads × head size × bytes of a number. Interval against position: seasonal Kendall slope.",
     ),
     (
+        "Stalls and gaps",
+        "sync_stalls stall_costs device_activity idle_gaps stream_pairs",
+        "Calls that wait, allocate or build, counted once; shares are of unions of time. A device is idle where none of"
+        " its operations runs; the host waited, was launching, or did something else, in this order.",
+    ),
+    (
         "Flame graphs",
         "allocations call_paths frames",
         "Allocated bytes by call path of the allocation, root to leaf; the peak is when most tensor bytes are live.",

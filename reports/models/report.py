@@ -12,6 +12,7 @@ from reports.models.ledger import DeviceLedger, read_ledgers
 from reports.models.method import MethodLine, read_method
 from reports.models.quality import Quality, read_quality
 from reports.models.requests import Requests, read_requests
+from reports.models.stalls import Stalls, read_stalls
 from reports.models.suspects import LetGo, Suspect, read_let_go, read_suspects
 from reports.models.timeline import Timeline, read_timelines
 from reports.models.verdict import Verdict, read_verdict
@@ -43,6 +44,7 @@ class Report:
     allocator: AllocatorState | None
     requests: Requests
     hotspots: Hotspots
+    stalls: Stalls
     quality: Quality
     method: tuple[MethodLine, ...]
 
@@ -77,6 +79,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         allocator=read_allocator(tables),
         requests=read_requests(tables, findings),
         hotspots=read_hotspots(tables),
+        stalls=read_stalls(tables),
         quality=read_quality(tables),
         method=tuple(read_method(tables)),
     )
