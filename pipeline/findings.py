@@ -10,7 +10,6 @@ from pipeline.database import Database
 from pipeline.fragmentation import Fragmented, fragmentation_finding
 from pipeline.kv_blocks import kv_block_findings
 from pipeline.leak_findings import context_finding, leak_finding, truncated_findings, verdict_without_leak
-from pipeline.oom import oom_findings
 from pipeline.ranking import ranked
 from schemas.config import Config
 
@@ -29,7 +28,6 @@ def build_findings(
     advice = {row["suspect_id"]: row["advice"] for row in reversed(causes) if row["suspect_id"] is not None}
     leaks = [leak_finding(s, advice.get(s["suspect_id"])) for s in suspects if s["verdict"] == "growing"]
     rows = leaks or [verdict_without_leak(database, suspects, config.leaks)]
-    rows += oom_findings(database)
     rows += kv_block_findings(database)
     rows += [fragmentation_finding(state) for state in fragmented]
     rows += [context_finding(row) for row in causes if row["root_cause"] == "cuda_context"]

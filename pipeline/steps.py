@@ -22,6 +22,7 @@ from pipeline.leaks.root_causes import causes_of_suspects
 from pipeline.leaks.suspects import judge_groups
 from pipeline.leaks.tables import suspect_rows, write_rows
 from pipeline.objectives import missed_objectives
+from pipeline.oom import MAX_EVENTS, explain_failures
 from pipeline.serving import judge_serving
 from pipeline.stall_findings import stall_findings
 from pipeline.stalls import judge_stalls
@@ -104,7 +105,7 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
 
 def _allocator(database: Database, capture_dir: Path, progress: Progress) -> None:
     progress("rebuilding the allocator's state over time")
-    for relation in ("oom_events_made", "allocator_moments", "fragmentation_made"):
+    for relation in ("oom_events_made", "allocator_moments", "fragmentation_made", "oom_segments"):
         database.run("allocator", relation)
     _publish(database, capture_dir, "fragmentation", "fragmentation_made")
     _publish(database, capture_dir, "oom_events", "oom_events_made")
@@ -149,6 +150,9 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     write_rows(capture_dir, "leak_suspects", suspects)
     write_rows(capture_dir, "root_causes", caused.rows)
     write_rows(capture_dir, "root_cause_checks", caused.checks)
+    failures = explain_failures(database)
+    write_rows(capture_dir, "oom_holders", failures.holders)
+    write_rows(capture_dir, "oom_remedies", failures.remedies)
     progress("adding up time by call path")
     hot = publish_hotspots(database, suspects, config, lambda name, made: _publish(database, capture_dir, name, made))
     host = judge_host(database, capture_dir, config, lambda name, made: _publish(database, capture_dir, name, made))
@@ -157,7 +161,12 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo), *host]
     serving += stall_findings(database, config.stalls)
     found = build_findings(
-        database, suspects, caused.rows, config, caused.fragmented, [*serving, *hot, *caused.findings]
+        database,
+        suspects,
+        caused.rows,
+        config,
+        caused.fragmented,
+        [*serving, *hot, *caused.findings, *failures.findings],
     )
     write_rows(capture_dir, "findings", found)
     check_findings(database, capture_dir, found)
@@ -178,6 +187,7 @@ def analyze(capture_dir: Path, config: Config, progress: Progress = lambda line:
         "ledger_samples": LEDGER_SAMPLES,
         "context_min_bytes": config.root_causes.context_min_bytes,
         "allocator_moments": ALLOCATOR_MOMENTS,
+        "oom_events_told": MAX_EVENTS,
         "allocator_rows": ALLOCATOR_ROWS,
     }
     try:

@@ -21,7 +21,8 @@ BROKEN: dict[str, dict[str, str]] = {
         "state_not_conserved": "reserved_bytes::HUGEINT <> active_bytes::HUGEINT + inactive_bytes"
         " OR active_bytes::HUGEINT <> allocated_bytes::HUGEINT + pending_free_bytes",
         "part_above_whole": "inactive_split_bytes > inactive_bytes OR largest_free_bytes > inactive_bytes"
-        " OR mean_free_bytes > largest_free_bytes",
+        " OR mean_free_bytes > largest_free_bytes"
+        " OR private_reserved_bytes > reserved_bytes OR private_inactive_bytes > least(inactive_bytes, private_reserved_bytes)",
     },
     "sync_stalls": {"wrong_duration": "duration_ns <> end_ns - start_ns"},
     "stall_costs": {

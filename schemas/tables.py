@@ -365,7 +365,7 @@ _TABLES = (
         "the caching allocator's state at one moment",
         "process_id device_index ts_ns moment reserved_bytes allocated_bytes active_bytes pending_free_bytes inactive_bytes"
         " inactive_split_bytes segment_count free_block_count largest_free_bytes mean_free_bytes external_fragmentation_ratio"
-        " internal_fragmentation_ratio",
+        " internal_fragmentation_ratio private_reserved_bytes private_inactive_bytes",
         "process_id device_index ts_ns",
     ),
     _table(
@@ -382,6 +382,20 @@ _TABLES = (
         "oom_event_id process_id device_index ts_ns source level name return_code requested_bytes device_free_bytes"
         " total_allocated_bytes total_reserved_bytes correlation_id call_path_id range_id request_id detail",
         "oom_event_id",
+    ),
+    _table(
+        "oom_holders",
+        "out",
+        "who held memory when an allocation failed, the most first",
+        "oom_event_id holder_rank holder held_bytes held_count",
+        "oom_event_id holder_rank",
+    ),
+    _table(
+        "oom_remedies",
+        "out",
+        "one setting or measure weighed against a failed allocation",
+        "oom_event_id remedy would_help room_bytes reason",
+        "oom_event_id remedy",
     ),
     _table(
         "token_memory",

@@ -104,6 +104,19 @@ def test_an_oom_event_is_a_moment_with_the_state_before_it(tmp_path: Path) -> No
     )
 
 
+def test_private_pools_are_told_apart_where_pools_are_known(tmp_path: Path) -> None:
+    held = """
+        allocation_id  level    address  allocated_bytes  alloc_ts_ns  pool_id
+        1              segment  0        4096             10           0,0
+        2              segment  8192     4096             10           2,0
+        3              tensor   8192     512              10           2,0
+    """
+    known = _fragmentation(tmp_path / "known", allocations=held)
+    assert_rows(known, "fragmentation_made", "private_reserved_bytes  private_inactive_bytes\n4096 3584")
+    unknown = _fragmentation(tmp_path / "unknown", allocations=held.replace("2,0", "-").replace("0,0", "-"))
+    assert_rows(unknown, "fragmentation_made", "private_reserved_bytes  private_inactive_bytes\n- -")
+
+
 def _history(chance: random.Random) -> list[dict[str, Any]]:
     """Segments that stay or go, and blocks placed in them without overlap in space and time."""
     rows: list[dict[str, Any]] = []
