@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 ROUNDS = 2000
 SEED = 20261130
 _BLOCK_CELLS = 4_000_000
+_COLUMNS = 100
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
+Kept = Sequence[tuple[int, int]]
 
 
 class Interval(NamedTuple):
@@ -98,28 +100,33 @@ class SumDraws:
         shares = np.full(max(units, 1), 1 / max(units, 1))
         return generator.multinomial(units, shares, size=ROUNDS).astype(np.float64)
 
-    def interval(
-        self, baseline: Sequence[tuple[int, int]], candidate: Sequence[tuple[int, int]], extra: float = 0.0
-    ) -> Interval | None:
-        """Interval of the change of a sum of (unit, bytes), plus `extra` that does not vary; None below two units."""
+    def intervals(self, kept: Sequence[tuple[Kept, Kept]]) -> list[Interval | None]:
+        """Interval of the change of each sum of (unit, bytes), of the baseline and the candidate.
+
+        None below two units, and where neither side has anything that varies.
+        """
         if min(self.units) < 2:
-            return None
-        changes = _total(self._candidate, candidate) - _total(self._baseline, baseline) + extra
-        low, high = np.quantile(changes, [self.share, 1 - self.share])
-        return Interval(float(low), float(high))
-
-
-def _total(counts: Floats, kept: Sequence[tuple[int, int]]) -> Floats:
-    if not kept:
-        return np.zeros(len(counts))
-    places = np.fromiter((unit for unit, _ in kept), dtype=np.intp, count=len(kept))
-    sizes = np.fromiter((size for _, size in kept), dtype=np.float64, count=len(kept))
-    units = counts.shape[1]
-    if len(kept) * 8 < units:
-        found: Floats = counts[:, places] @ sizes
+            return [None] * len(kept)
+        found: list[Interval | None] = []
+        for start in range(0, len(kept), _COLUMNS):
+            part = kept[start : start + _COLUMNS]
+            changes = self._candidate @ _matrix([after for _, after in part], self.units[1])
+            changes -= self._baseline @ _matrix([before for before, _ in part], self.units[0])
+            ends = np.quantile(changes, [self.share, 1 - self.share], axis=0)
+            found += [
+                Interval(float(low), float(high)) if any(sides) else None
+                for sides, low, high in zip(part, *ends, strict=True)
+            ]
         return found
-    by_unit: Floats = np.bincount(places, sizes, units)  # picking columns would copy most of the counts
-    return counts @ by_unit
+
+
+def _matrix(kept: Sequence[Kept], units: int) -> Floats:
+    """(units, columns): bytes of each unit, one column a list."""
+    found = np.zeros((units, len(kept)))
+    for column, pairs in enumerate(kept):
+        for unit, size in pairs:
+            found[unit, column] += size
+    return found
 
 
 def mean(draws: Floats) -> Floats:

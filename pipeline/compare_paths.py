@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipeline.compare_checks import Checks
-from pipeline.compare_intervals import SumDraws
+from pipeline.compare_intervals import Interval, SumDraws
 from pipeline.compare_summary import PathRow, PathSums, Summary
 from pipeline.compare_verdicts import Compared, judge
 from schemas.compare_settings import CompareSettings
@@ -16,6 +16,7 @@ from schemas.compare_settings import CompareSettings
 OTHER = ("[other call paths]",)
 NO_PATH = ("[no call path]",)
 _MIN_FRAMES = 3
+_SAMPLED = {"kept": "end_bytes", "leaked": "leaked_bytes"}
 _PLAIN = (
     ("peak_bytes", "bytes"),
     ("end_count", "count"),
@@ -126,11 +127,21 @@ def path_rows(baseline: Summary, candidate: Summary, checks: Checks, settings: C
     paths = Paths(baseline, candidate)
     units = len(baseline.epochs.sizes), len(candidate.epochs.sizes)
     draws = SumDraws(*units, settings.confidence)
+    pairs = paths.pairs()
+    intervals = zip(*(draws.intervals([_varying(pair, name) for pair in pairs]) for name in _SAMPLED), strict=True)
     rows: list[Compared] = []
-    for pair in paths.pairs():
+    for pair, varying in zip(pairs, intervals, strict=True):
         reasons = [paths.absent(pair.key, i) if side is None else None for i, side in enumerate(pair.sides)]
-        rows += _rows(pair, next(filter(None, reasons), None), checks, settings, draws)
+        absent = next(filter(None, reasons), None)
+        blocked = f"not comparable: {checks.blocked['totals']}" if "totals" in checks.blocked else None
+        rows += _rows(pair, varying, absent, blocked, settings, min(units))
     return rows
+
+
+def _varying(pair: Pair, name: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Bytes by unit of both sides, as far as they vary by epoch."""
+    before, after = (getattr(side, name) if isinstance(side, PathRow) else [] for side in pair.sides)
+    return before, after
 
 
 def _value(side: PathSums | None, name: str, is_unknown: bool) -> float | None:
@@ -141,49 +152,43 @@ def _value(side: PathSums | None, name: str, is_unknown: bool) -> float | None:
 
 
 def _rows(
-    pair: Pair, unknown: str | None, checks: Checks, settings: CompareSettings, draws: SumDraws
+    pair: Pair,
+    varying: Sequence[Interval | None],
+    absent: str | None,
+    blocked: str | None,
+    settings: CompareSettings,
+    units: int,
 ) -> Iterator[Compared]:
+    """Rows of one path. `absent` says why a side without it is not known; `blocked` why nothing is judged."""
     key = pair.key
 
     def row(name: str, unit: str) -> Compared:
-        before, after = (_value(side, name, bool(unknown)) for side in pair.sides)
+        before, after = (_value(side, name, bool(absent)) for side in pair.sides)
         made = Compared("call_path", name, unit, before, after)
         return replace(made, level=key.level, memory_kind=key.memory_kind, rank=key.rank, path=key.frames)
 
-    yield _judged(row("end_bytes", "bytes"), pair, "kept", unknown, checks, settings, draws)
-    leaked = row("leaked_bytes", "bytes")
-    if leaked.baseline or leaked.candidate:
-        yield _judged(leaked, pair, "leaked", unknown, checks, settings, draws)
+    for name, interval in zip(_SAMPLED, varying, strict=True):
+        made = row(_SAMPLED[name], "bytes")
+        if name == "kept" or made.baseline or made.candidate:
+            if absent or blocked:
+                yield replace(made, verdict="inconclusive", reason=absent or blocked)
+            else:
+                yield _judged(made, pair, name, interval, settings, units)
     yield from (made for name, unit in _PLAIN if (made := row(name, unit)).baseline or made.candidate)
 
 
-def _units(side: PathSums | None, name: str) -> list[tuple[int, int]]:
-    return getattr(side, name) if isinstance(side, PathRow) else []
-
-
 def _judged(
-    row: Compared,
-    pair: Pair,
-    sampled: str,
-    unknown: str | None,
-    checks: Checks,
-    settings: CompareSettings,
-    draws: SumDraws,
+    row: Compared, pair: Pair, name: str, interval: Interval | None, settings: CompareSettings, units: int
 ) -> Compared:
-    if unknown:
-        return replace(row, verdict="inconclusive", reason=unknown)
-    if "totals" in checks.blocked:
-        return replace(row, verdict="inconclusive", reason=f"not comparable: {checks.blocked['totals']}")
     assert row.change is not None and row.baseline is not None
-    before, after = (_units(side, sampled) for side in pair.sides)
+    before, after = _varying(pair, name)
     margin = max(settings.min_path_bytes, settings.min_change_ratio * row.baseline)
-    interval = None
-    if before or after:
-        if min(draws.units) < settings.min_epochs:
-            few = f"{min(draws.units)} epochs in one of the captures, {settings.min_epochs} are needed"
-            return replace(row, verdict="inconclusive", reason=few)
-        varying = sum(size for _, size in after) - sum(size for _, size in before)
-        interval = draws.interval(before, after, row.change - varying)
+    if (before or after) and units < settings.min_epochs:
+        few = f"{units} epochs in one of the captures, {settings.min_epochs} are needed"
+        return replace(row, verdict="inconclusive", reason=few)
+    if interval is not None:
+        counted = row.change - sum(size for _, size in after) + sum(size for _, size in before)
+        interval = Interval(interval.low + counted, interval.high + counted)
     verdict, reason = judge(row.change, interval, margin, is_more_better=False)
     if pair.is_renamed:
         reason = "; ".join(filter(None, (reason, "matched although one frame differs")))

@@ -86,21 +86,24 @@ def test_equal_input_gives_equal_output_and_no_change_is_none() -> None:
     assert change_interval(values[:1], other, mean, 0.95) is None
 
 
-def test_sums_of_call_paths_are_those_of_all_units() -> None:
-    """The same as an array with a value for every unit, zeros as well."""
+def test_sums_of_call_paths_are_those_of_all_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as an array with a value for every unit, zeros as well; however many are drawn at once."""
     kept = [(2, 100), (5, 300), (11, 50)]
     dense = np.zeros(18)
     for unit, size in kept:
         dense[unit] = size
-    found = SumDraws(18, 20, 0.95).interval([], kept[:2], 7.0)
-    assert found is not None and found.low >= 7.0
-    found = SumDraws(18, 18, 0.95).interval(kept, kept, 7.0)
-    assert found == (7.0, 7.0)
-    spread = SumDraws(18, 17, 0.95).interval(kept, [], 0.0)
+    same, nothing = SumDraws(18, 18, 0.95).intervals([(kept, kept), ([], [])])
+    assert (same, nothing) == ((0.0, 0.0), None)
+    cases = [(kept, []), ([], kept), (kept, kept[:1])]
+    spread = SumDraws(18, 17, 0.95).intervals(cases)
+    monkeypatch.setattr(compare_intervals, "_COLUMNS", 2)
+    assert SumDraws(18, 17, 0.95).intervals(cases) == spread
     expected = change_interval(dense * 18, np.zeros(17), mean, 0.95)
-    assert spread is not None and expected is not None
-    assert spread.low == pytest.approx(expected.low, rel=0.15)
-    assert spread.high == 0.0
+    assert spread[0] is not None and spread[1] is not None and expected is not None
+    assert spread[0].low == pytest.approx(expected.low, rel=0.15)
+    assert spread[0].high == 0.0
+    assert spread[1].low == 0.0 < spread[1].high
+    assert SumDraws(1, 18, 0.95).intervals(cases) == [None] * 3
 
 
 def test_a_ratio_is_of_sums_and_few_units_widen_the_tails() -> None:

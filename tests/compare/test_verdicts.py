@@ -146,6 +146,9 @@ def test_other_workloads_abstain_and_a_new_leak_is_told_all_the_same() -> None:
     assert "requests: 24 against 12" in (by_name["peak_bytes"].reason or "")
     assert by_name["latency_p50"].verdict == "unchanged", "a rate does not depend on how many requests there were"
     assert {row.verdict for row in found.paths if row.verdict} == {"inconclusive"}
+    assert {row.baseline for row in found.paths if row.quantity == "leaked_bytes"} == {0}, (
+        "values are told all the same"
+    )
     assert (found.gate, found.exit_code) == ("leak", 1)
 
 
