@@ -87,18 +87,18 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
     database.run("correlate", "kernel_links_made")
     _publish(database, capture_dir, "kernel_links", "kernel_links_made")
     _reconcile(database, capture_dir)
+    database.drop("allocations_made", kind="VIEW")
     for relation in (
         "tensor_lives",
         "segment_lives",
         "driver_lives",
         "host_lives",
         "numbered_lives",
-        "allocations_made",
         "allocation_links_made",
         "allocation_ranges",
         "allocation_parents",
     ):
-        database.connection.execute(f"DROP TABLE {relation}")
+        database.drop(relation)
     database.run("leaks", "live_bytes_made")
     _publish(database, capture_dir, "live_bytes", "live_bytes_made")
 

@@ -1,6 +1,6 @@
 -- The heart: every allocation at every level with its range, request and holder. A segment takes the correlation id of
--- the driver allocation that it is.
-CREATE TEMP TABLE allocations_made AS
+-- the driver allocation that it is. A view: its rows are made once, when they are written as `allocations`.
+CREATE TEMP VIEW allocations_made AS
 SELECT
     l.* EXCLUDE (life_id, alloc_correlation_id, free_correlation_id),
     coalesce(l.alloc_correlation_id, d.alloc_correlation_id) AS alloc_correlation_id,
