@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reports.models.allocator import AllocatorMoment, AllocatorState, read_allocator, read_moments
 from reports.models.causes import Cause, read_causes
 from reports.models.findings import Finding, read_findings
+from reports.models.host import HostMemory, read_host
 from reports.models.hotspots import Hotspots, read_hotspots
 from reports.models.ledger import DeviceLedger, read_ledgers
 from reports.models.method import MethodLine, read_method
@@ -45,6 +46,7 @@ class Report:
     requests: Requests
     hotspots: Hotspots
     stalls: Stalls
+    host: HostMemory
     quality: Quality
     method: tuple[MethodLine, ...]
 
@@ -80,6 +82,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         requests=read_requests(tables, findings),
         hotspots=read_hotspots(tables),
         stalls=read_stalls(tables),
+        host=read_host(tables),
         quality=read_quality(tables),
         method=tuple(read_method(tables)),
     )
