@@ -55,6 +55,8 @@ class AllocatorMoment:
     largest_free_bytes: int | None
     scatter_ratio: float | None
     rounding_ratio: float | None
+    private_bytes: int | None
+    private_free_bytes: int | None
 
 
 def read_moments(tables: CaptureTables) -> tuple[AllocatorMoment, ...]:
@@ -73,6 +75,8 @@ def read_moments(tables: CaptureTables) -> tuple[AllocatorMoment, ...]:
             row["largest_free_bytes"],
             row["external_fragmentation_ratio"],
             row["internal_fragmentation_ratio"],
+            row["private_reserved_bytes"],
+            row["private_inactive_bytes"],
         )
         for row in tables.query("allocator_moments", limit=MAX_ROWS)
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from reports.models.allocator import AllocatorMoment, AllocatorState, read_allocator, read_moments
 from reports.models.causes import Cause, read_causes
+from reports.models.failures import CauseCheck, Failure, read_checks, read_failures
 from reports.models.findings import Finding, read_findings
 from reports.models.host import HostMemory, read_host
 from reports.models.hotspots import Hotspots, read_hotspots
@@ -39,6 +40,9 @@ class Report:
     let_go_rest: LetGo | None
     other_causes: tuple[Cause, ...]
     other_causes_left_out: int
+    cause_checks: tuple[CauseCheck, ...]
+    failures: tuple[Failure, ...]
+    failures_left_out: int
     ledgers: tuple[DeviceLedger, ...]
     ledgers_left_out: int
     allocator_moments: tuple[AllocatorMoment, ...]
@@ -58,6 +62,7 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
     let_go, let_go_rest = read_let_go(tables)
     timelines, timelines_left_out = read_timelines(tables)
     other_causes, other_causes_left_out = read_causes(tables, None)
+    failures, failures_left_out = read_failures(tables)
     ledgers, ledgers_left_out = read_ledgers(tables)
     is_judged = any(tables.states[name].state == "present" for name in ("leak_suspects", "findings"))
     return Report(
@@ -75,6 +80,9 @@ def read_report(tables: CaptureTables, *, title: str | None = None) -> Report:
         let_go_rest=let_go_rest,
         other_causes=tuple(other_causes),
         other_causes_left_out=other_causes_left_out,
+        cause_checks=read_checks(tables),
+        failures=failures,
+        failures_left_out=failures_left_out,
         ledgers=tuple(ledgers),
         ledgers_left_out=ledgers_left_out,
         allocator_moments=read_moments(tables),
