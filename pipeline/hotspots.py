@@ -8,19 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.database import Database
+from pipeline.hotspot_findings import hotspot_findings
 from pipeline.kernel_shares import rule_kernels
 from pipeline.leaks.paths import CallPathReader, PathFrame
 from pipeline.recomputation import Rising, reason_not_judged, rising_calls
-from pipeline.wording import LIBRARY_FRAME, bytes_text, evidence_text, seconds_text
-from schemas.config import Config, HotspotSettings
+from pipeline.wording import LIBRARY_FRAME
+from schemas.config import Config
 
 Row = dict[str, Any]
 PLACES = 16
 """Processes (of one event) and process-device pairs that are told apart; the others are one."""
-_COPY_ADVICE = (
-    "Keep tensors in the layout and type that the next operation reads: drop .contiguous(), .transpose() and .to() on"
-    " the way, cast weights once at load, and fuse what is left (torch.compile)."
-)
 
 
 def find_hotspots(database: Database, suspects: Sequence[Mapping[str, Any]], config: Config) -> None:
@@ -38,7 +35,15 @@ def find_hotspots(database: Database, suspects: Sequence[Mapping[str, Any]], con
     ):
         database.run("hotspots", relation)
     rule_kernels(database)
-    for relation in ("hot_shares", "hot_rounding", "profiled_launches", "hot_profiled", "token_windows", "token_calls"):
+    for relation in (
+        "hot_shares",
+        "hot_operands",
+        "hot_rounding",
+        "profiled_launches",
+        "hot_profiled",
+        "token_windows",
+        "token_calls",
+    ):
         database.run("hotspots", relation)
     rising = rising_calls(database, config.hotspots)
     _rows(database, "hot_rising", _RISING, [_rising_row(row) for row in rising[: config.hotspots.rows]])
@@ -73,9 +78,10 @@ def _rising_row(row: Rising) -> Row:
 
 def _abstained(database: Database) -> list[Row]:
     """What could not be told, by kind of row. Of a capture without any time by call path, only that."""
-    [(samples, launches, paths, tensors)] = database.rows(
+    [(samples, launches, paths, tensors, operands)] = database.rows(
         "SELECT (SELECT count(*) FROM hot_samples), (SELECT count(*) FROM hot_ops),"
-        " (SELECT count(call_path_id) FROM hot_ops), (SELECT count(*) FROM hot_rounding)"
+        " (SELECT count(call_path_id) FROM hot_ops), (SELECT count(*) FROM hot_rounding),"
+        " (SELECT count(*) FROM hot_operands)"
     )
     missing = {}
     if not samples:
@@ -86,6 +92,8 @@ def _abstained(database: Database) -> list[Row]:
         missing["gpu_path"] = "no call paths of launches: record stacks (with_stack=True, nsys --cudabacktrace)"
     if not tensors:
         missing["rounding"] = "no tensors with both the bytes asked for and those handed out: record a PyTorch snapshot"
+    if not operands:
+        missing["operand_type"] = "the tables hold no types of operands (PyTorch profiler with record_shapes=True)"
     if reason := reason_not_judged(database):
         missing["recomputation"] = reason
     return [{"hotspot_kind": kind, "process_id": None, "abstained_reason": reason} for kind, reason in missing.items()]
@@ -125,82 +133,6 @@ def _linked_suspects(database: Database, suspects: Sequence[Mapping[str, Any]]) 
             found.append({"number": number, "suspect_id": row["suspect_id"], "reason": reason})
             break
     return found
-
-
-def hotspot_findings(database: Database, settings: HotspotSettings) -> list[Row]:
-    """Findings of what `hotspots_made` holds: calls that rise with the position, copies and casts, rounding."""
-    return [*_recomputed(database), *_copied(database, settings), *_rounded(database, settings)]
-
-
-def _recomputed(database: Database) -> list[Row]:
-    rows = database.rows(
-        "SELECT hotspot_id, name, calls_per_token_early, calls_per_token_late, rise_p_value, count(*) OVER (),"
-        " process_id FROM hotspots_made WHERE hotspot_kind = 'recomputation' AND abstained_reason IS NULL"
-        " ORDER BY calls_per_token_late - calls_per_token_early DESC, hotspot_id LIMIT 1"
-    )
-    return [
-        {
-            "finding_kind": "hotspot",
-            "severity": "warning",
-            "confidence": 1 - p_value,
-            "title": f"Work is done again for earlier tokens: {name} is called {early:.3g} times a token at first and"
-            f" {late:.3g} times at the last positions (process {process}"
-            + (f", and {count - 1:,} more such" if count > 1 else "")
-            + ")",
-            "evidence": evidence_text(("hotspots", f"hotspot_kind = 'recomputation' AND hotspot_id >= {number}")),
-            "advice": "Cache what does not change with the position: rotary tables past the trained length, masks.",
-        }
-        for number, name, early, late, p_value, count, process in rows
-    ]
-
-
-def _copied(database: Database, settings: HotspotSettings) -> list[Row]:
-    rows = database.rows(
-        "SELECT process_id, device_index, sum(self_ratio), sum(self_amount),"
-        " coalesce(max(self_ratio) FILTER (name = 'layout_copy'), 0),"
-        " coalesce(max(self_ratio) FILTER (name = 'cast'), 0) FROM hotspots_made"
-        " WHERE hotspot_kind = 'gpu_share' AND name IN ('layout_copy', 'cast') GROUP BY ALL HAVING sum(self_ratio) >= ?"
-        " ORDER BY 4 DESC, 1, 2 LIMIT 4",
-        [settings.copy_min_ratio],
-    )
-    return [
-        {
-            "finding_kind": "hotspot",
-            "severity": "info",
-            "title": f"{ratio:.0%} of the device's busy time{_place(process, device)} goes to copies between layouts"
-            f" ({layout:.0%}) and types ({cast:.0%}): {seconds_text(amount / 1e9)}",
-            "evidence": evidence_text(("hotspots", "hotspot_kind = 'gpu_share' AND name IN ('layout_copy', 'cast')")),
-            "advice": _COPY_ADVICE,
-        }
-        for process, device, ratio, amount, layout, cast in rows
-    ]
-
-
-def _rounded(database: Database, settings: HotspotSettings) -> list[Row]:
-    rows = database.rows(
-        "SELECT process_id, device_index, sum(self_amount), sum(total_amount) FROM hotspots_made"
-        " WHERE hotspot_kind = 'rounding' AND abstained_reason IS NULL GROUP BY ALL"
-        " HAVING sum(self_amount) >= ? AND sum(self_amount) >= ? * sum(total_amount) ORDER BY 3 DESC, 1, 2 LIMIT 4",
-        [settings.rounding_min_bytes, settings.rounding_min_ratio],
-    )
-    return [
-        {
-            "finding_kind": "hotspot",
-            "severity": "info",
-            "bytes": lost,
-            "title": f"Rounding takes {bytes_text(lost)} of {bytes_text(held)} at the peak{_place(process, device)}",
-            "evidence": evidence_text(("hotspots", "hotspot_kind = 'rounding'")),
-            "advice": "Join many small tensors into few, or ask for sizes just below a multiple of 512 bytes (2 MiB for"
-            " large ones); roundup_power2_divisions in PYTORCH_ALLOC_CONF adds to it.",
-        }
-        for process, device, lost, held in rows
-    ]
-
-
-def _place(process: int | None, device: int | None) -> str:
-    named = [f"process {process}"] if process is not None else []
-    named += [f"device {device}"] if device is not None else []
-    return f" of {', '.join(named)}" if named else ""
 
 
 Publish = Callable[[str, str], None]

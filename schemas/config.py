@@ -168,6 +168,9 @@ class HotspotSettings:
         64 * 1024 * 1024, "Bytes that rounding adds to live tensors at their peak.", unit="bytes", minimum=0
     )
     rounding_min_ratio: float = _setting(0.1, "Share that those bytes must have.", unit="ratio", minimum=0, maximum=1)
+    float_min_ratio: float = _setting(
+        0.25, "Share of float in what operators of a half-precision model read.", unit="ratio", minimum=0, maximum=1
+    )
     recomputation_min_ratio: float = _setting(
         0.5, "Rise of the calls a token from the first to the last third of the positions.", unit="ratio", minimum=0
     )

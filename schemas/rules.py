@@ -37,6 +37,10 @@ BROKEN: dict[str, dict[str, str]] = {
         " + unknown_idle_ns <> idle_ns OR least(idle_ns, sync_idle_ns, launch_idle_ns, host_idle_ns, unknown_idle_ns) < 0",
     },
     "stream_pairs": {"part_above_whole": "matched_count > burst_count OR matched_count > other_burst_count"},
+    "hotspots": {
+        "part_above_whole": "self_amount > total_amount",
+        "number_of_what_is_not_known": "abstained_reason IS NOT NULL AND (self_amount IS NOT NULL OR call_count IS NOT NULL)",
+    },
     "request_latency": {"part_above_whole": "measured_count > request_count"},
     "slo": {
         "part_above_whole": "bad_count > request_count",

@@ -11,6 +11,7 @@ MAX_ROWS, MAX_GROUPS, MAX_PROFILED = 10, 3, 15
 BAR_WIDTH = 880
 _KINDS = (
     ("gpu_share", "What {place} worked on", "kind of work"),
+    ("operand_type", "What operators of {place} read, by type", "type of operands"),
     ("gpu_kernel", "Kernels and copies of {place}", "operation"),
     ("gpu_function", "Device time by the function that launched it, {place}", "function"),
     ("gpu_range", "Device time by range, {place}", "range"),
@@ -30,6 +31,7 @@ _WORK = {
 _MISSING = {
     "cpu_path": "Time on the processors",
     "gpu_path": "Device time by call path",
+    "operand_type": "Types of operands",
     "rounding": "Memory lost to rounding",
     "recomputation": "Work done again for earlier tokens",
 }
@@ -162,7 +164,7 @@ def _group(kind: str, title: str, what: str, rows: list[Row]) -> Group:
         placed.append(replace(spot, key=spot.key or f"k{number % 10}", x=round(x, 2), width=round(width, 2)))
         x += width
     titled = title.format(place=place or rest_place, what=tidy(first["what"] or "", 60))
-    note = next((tidy(row["detail"], 300) for row in rows if row["detail"]), "")
+    note = next((tidy(row["detail"], 300) for row in rows if row["detail"] and kind == "gpu_share"), "")
     return Group(kind, titled, what, first["total_amount"] is not None, tuple(placed), note)
 
 
@@ -172,6 +174,8 @@ def _spot(kind: str, row: Row) -> Spot:
         label = _WORK.get(row["name"], label)
     elif kind == "gpu_range":
         label = tidy(row["range_path"], 160) if row["range_path"] is not None else "in no range"
+    elif kind == "operand_type":
+        detail = tidy(row["detail"], 120)
     elif kind.endswith("function"):
         detail = tidy_middle(row["file"] or row["module"] or "", 60)
     elif row["hotspot_event"] not in (None, "kernel"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from pipeline.hotspots import hotspot_findings
+from pipeline.hotspot_findings import hotspot_findings
 from schemas.config import HotspotSettings
-from tests.hotspots.support import FLAGS, Row, hotspots, of_kind, paths
+from tests.hotspots.support import FLAGS, Row, hotspots, of_kind, paths, reasons
 from tests.sql.support import parse
 
 MIB = 1024 * 1024
@@ -48,3 +49,40 @@ def test_rounding_that_costs_much_is_a_finding(tmp_path: Path) -> None:
     [finding] = hotspot_findings(database, HotspotSettings())
     assert (finding["bytes"], finding["severity"]) == (100 * MIB, "info")
     assert "Rounding takes 105 MB of 419 MB" in finding["title"]
+
+
+def _operator(name: str, types: list[str], dims: list[list[int]], **more: object) -> Row:
+    attributes = json.dumps({"External id": 3, "Input type": types, "Input Dims": dims})
+    return {"name": name, "range_kind": "operator", "start_ns": 1, "end_ns": 2, "attributes": attributes} | more
+
+
+def test_float_operands_of_a_half_precision_model(tmp_path: Path) -> None:
+    """A product in bfloat16 (2 × 1,000 × 100 numbers), a power in float; the caller has the same operands once more."""
+    ranges = [
+        _operator("aten::matmul", ["c10::BFloat16", "c10::BFloat16"], [[1000, 100], [100, 1000]], call_path_id=1),
+        _operator("aten::mm", ["c10::BFloat16", "c10::BFloat16"], [[1000, 100], [100, 1000]], call_path_id=0),
+        _operator("aten::pow", ["float", "Scalar"], [[1000, 100], []], call_path_id=2),
+        _operator("aten::cat", ["TensorList", ""], [[[2, 3], [4]], []], call_path_id=2),
+        {"name": "aten::bad", "range_kind": "operator", "start_ns": 1, "attributes": '{"Input type": "Input Dims'},
+    ]
+    ops = [{"op": "kernel", "name": "k", "start_ns": n, "end_ns": n + 1, "correlation_id": n} for n in range(2)]
+    calls = [
+        {"api": "runtime", "name": "l", "start_ns": 0, "end_ns": 1, "correlation_id": n, "call_path_id": path}
+        for n, path in enumerate((0, 2))
+    ]
+    database, rows = hotspots(tmp_path, ranges=ranges, gpu_ops=ops, api_calls=calls, **paths((1, 2), (1,), (1, 3)))
+    assert [(row["name"], row["self_amount"], row["detail"]) for row in of_kind(rows, "operand_type")] == [
+        ("c10::BFloat16", 400_000, "most of it read by aten::mm"),
+        ("float", 400_000, "most of it read by aten::pow"),
+    ]
+    [finding] = hotspot_findings(database, HotspotSettings())
+    assert finding["bytes"] == 200_000
+    assert "The model is in BFloat16, but 50% of what operators read of process 1 is in float" in finding["title"]
+
+
+def test_a_float_model_is_no_waste_and_no_types_are_not_known(tmp_path: Path) -> None:
+    database, rows = hotspots(tmp_path, ranges=[_operator("aten::mm", ["float", "float"], [[10, 10], [10, 10]])])
+    assert [(row["name"], row["self_ratio"]) for row in of_kind(rows, "operand_type")] == [("float", 1.0)]
+    assert hotspot_findings(database, HotspotSettings()) == []
+    _, rows = hotspots(tmp_path / "b")
+    assert "no types of operands" in reasons(rows)["operand_type"]

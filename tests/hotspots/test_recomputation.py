@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.hotspots import hotspot_findings
+from pipeline.hotspot_findings import hotspot_findings
 from pipeline.recomputation import rise
 from schemas.config import HotspotSettings
 from tests.hotspots.support import Row, hotspots, of_kind, reasons

@@ -27,6 +27,9 @@ SELECT 'recomputation' AS hotspot_kind, 'calls' AS unit, process_id, name, call_
     calls AS self, early AS calls_per_token_early, late AS calls_per_token_late, p_value AS rise_p_value
 FROM hot_rising
 UNION ALL BY NAME
+SELECT hotspot_kind, 'bytes' AS unit, process_id, name, call_path_id, is_other, call_count, self, 'most of it read by ' || operator AS detail
+FROM hot_operands
+UNION ALL BY NAME
 SELECT hotspot_kind, process_id, false AS is_other, abstained_reason FROM hot_abstained;
 
 -- An event of two producers is named with both.
@@ -36,7 +39,7 @@ SELECT event, count(DISTINCT place) > 1 AS is_shared FROM _all WHERE place <> 'g
 CREATE TEMP TABLE _placed AS
 SELECT a.*, row_number() OVER (
         ORDER BY list_position(['cpu_path', 'cpu_function', 'gpu_path', 'gpu_function', 'gpu_range', 'gpu_kernel', 'gpu_share',
-            'gpu_type', 'recomputation', 'rounding', 'profiled_kernel'], a.hotspot_kind), a.hotspot_kind, a.place,
+            'gpu_type', 'operand_type', 'recomputation', 'rounding', 'profiled_kernel'], a.hotspot_kind), a.hotspot_kind, a.place,
             CASE WHEN a.place <> 'gpu' THEN a.event END, a.process_id, a.device_index, a.is_other, a.self DESC NULLS LAST, a.total DESC NULLS LAST, a.name, a.file, a.module,
             a.call_path_id, a.range_path, a.detail, a.abstained_reason, a.event) - 1 AS hotspot_id,
     nullif(sum(a.self) OVER place, 0)::DOUBLE AS self_sum, nullif(sum(a.total) OVER place, 0)::DOUBLE AS total_sum
