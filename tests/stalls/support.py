@@ -6,14 +6,15 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from pipeline.database import Database
+from pipeline.database import Database, open_capture
 from pipeline.stalls import TABLES, judge_stalls
 from schemas.stall_settings import StallSettings
 from schemas.tables import TABLES as DECLARED
 from tests.sql.support import parse, run, tables
 
 _TIMELINES = (
-    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline", "request_timeline"
+    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline",
+    "request_timeline",
 )  # fmt: skip
 USUAL = StallSettings(gap_min_seconds=0, context_min_seconds=1)
 
@@ -49,12 +50,10 @@ def stalls(temp: Path, settings: StallSettings = USUAL, **rows: str | list[dict[
     return judged(tables(temp, **given), settings)
 
 
-def from_parts(folder: Path, temp: Path) -> Database:
-    """The database over what an importer wrote under `folder`."""
-    database = Database(temp, threads=1)
-    for name, table in DECLARED.items():
-        database.view(table, sorted((folder / name).glob("*.parquet")))
-    database.connection.execute("SET VARIABLE clock_tolerance_ns = 5000000")
+def from_tables(capture_dir: Path, temp: Path) -> Database:
+    """The database over the raw tables of an ingested capture."""
+    database = open_capture(capture_dir, temp, settings={"clock_tolerance_ns": 5_000_000})
+    database.connection.execute("SET threads = 1")
     return judged(database)
 
 

@@ -11,15 +11,6 @@ JOIN gpu_devices AS d ON d.clock_id = CASE WHEN o.clock_aligned THEN -1 ELSE o.f
     AND d.process_id IS NOT DISTINCT FROM o.process_id AND d.device_index IS NOT DISTINCT FROM o.device_index
 WHERE o.end_ns > o.start_ns AND o.op <> 'page_fault';
 
-CREATE TEMP TABLE _gaps AS
-SELECT row_number() OVER () AS gap_id, device_id, busy_until_ns AS start_ns, start_ns AS end_ns
-FROM (
-    SELECT device_id, start_ns, max(end_ns) OVER (
-        PARTITION BY device_id ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until_ns
-    FROM _busy
-)
-WHERE start_ns > busy_until_ns;
-
 -- Threads that feed a device; a thread that feeds none may wait for any of its process.
 CREATE TEMP TABLE _feeders AS
 SELECT DISTINCT d.device_id, l.clock_id, l.process_id, coalesce(l.thread_id, -1) AS lane
@@ -48,60 +39,50 @@ FROM launch_calls AS l
 JOIN gpu_devices AS d ON d.clock_id = l.clock_id AND d.process_id IS NOT DISTINCT FROM l.process_id
     AND d.device_index IS NOT DISTINCT FROM l.device_index;
 
-CREATE TEMP TABLE _evidence AS
-SELECT device_id, min(first_ns) AS first_ns, max(last_ns) AS last_ns
+CREATE TEMP TABLE _recorded AS
+SELECT d.device_id, f.first_ns, f.last_ns
+FROM call_files AS f JOIN gpu_devices AS d ON d.clock_id = f.clock_id AND d.process_id IS NOT DISTINCT FROM f.process_id
+UNION ALL
+SELECT device_id, min(start_ns), max(end_ns) FROM _spans GROUP BY device_id;
+
+-- How many operations begin on the devices before each and up to it.
+CREATE TEMP TABLE _begins AS
+SELECT device_id, sum(count(*)) OVER (ORDER BY device_id) - count(*) AS first_count, sum(count(*)) OVER (ORDER BY device_id) AS last_count
+FROM _busy GROUP BY device_id;
+
+-- Steps of what is on: operations, waits, launches, and whether calls are recorded.
+CREATE TEMP TABLE _steps AS
+SELECT device_id, start_ns AS ts_ns, 1::TINYINT AS busy, 0::TINYINT AS waits, 0::TINYINT AS launches, 0::TINYINT AS known FROM _busy
+UNION ALL SELECT device_id, end_ns, -1, 0, 0, 0 FROM _busy
+UNION ALL SELECT device_id, start_ns, 0, CASE layer WHEN 'wait' THEN 1 ELSE 0 END, CASE layer WHEN 'launch' THEN 1 ELSE 0 END, 1 FROM _spans
+UNION ALL SELECT device_id, end_ns, 0, CASE layer WHEN 'wait' THEN -1 ELSE 0 END, CASE layer WHEN 'launch' THEN -1 ELSE 0 END, -1 FROM _spans
+UNION ALL SELECT device_id, min(first_ns), 0, 0, 0, 1 FROM _recorded GROUP BY device_id
+UNION ALL SELECT device_id, max(last_ns), 0, 0, 0, -1 FROM _recorded GROUP BY device_id;
+
+-- From one step to the next. No operation begins inside a gap: how many have begun says which gap it is. Empty OVERs go along
+-- the sorted rows: every sum but `begun` is back at 0 where a device ends.
+CREATE TEMP TABLE _stretches AS
+SELECT s.device_id, s.begun, s.ts_ns, s.next_ns,
+    CASE WHEN s.waits > 0 THEN 'sync' WHEN s.launches > 0 THEN 'launch' WHEN s.known > 0 THEN 'host' ELSE 'unknown' END AS cause
 FROM (
-    SELECT d.device_id, f.first_ns, f.last_ns
-    FROM call_files AS f JOIN gpu_devices AS d ON d.clock_id = f.clock_id AND d.process_id IS NOT DISTINCT FROM f.process_id
-    UNION ALL
-    SELECT device_id, min(start_ns), max(end_ns) FROM _spans GROUP BY device_id
-)
-GROUP BY device_id;
-
--- Merged spans, and how much they cover before each of them: waits alone, and waits with launches.
-CREATE TEMP TABLE _islands AS
-SELECT device_id, layer, start_ns, end_ns, sum(is_first) OVER (
-    PARTITION BY device_id, layer ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS island
-FROM (
-    SELECT *, CASE WHEN start_ns <= max(end_ns) OVER (
-        PARTITION BY device_id, layer ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 0 ELSE 1 END AS is_first
-    FROM (
-        SELECT device_id, layer, start_ns, end_ns FROM _spans WHERE layer = 'wait'
-        UNION ALL SELECT device_id, 'either', start_ns, end_ns FROM _spans
-    )
-);
-
-CREATE TEMP TABLE _covered AS
-SELECT *, coalesce(sum(end_ns - start_ns) OVER (
-    PARTITION BY device_id, layer ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before_ns
-FROM (
-    SELECT device_id, layer, min(start_ns) AS start_ns, max(end_ns) AS end_ns FROM _islands GROUP BY device_id, layer, island
-);
-
-CREATE TEMP TABLE _edges AS
-SELECT gap_id, layer, device_id, step, CASE WHEN step < 0 THEN start_ns ELSE end_ns END AS ts_ns
-FROM _gaps, (VALUES ('wait', -1), ('wait', 1), ('either', -1), ('either', 1)) AS sides(layer, step);
-
-CREATE TEMP TABLE _shares AS
-SELECT e.gap_id,
-    sum(e.step * (c.before_ns + least(e.ts_ns, c.end_ns) - c.start_ns)) FILTER (e.layer = 'wait') AS sync_ns,
-    sum(e.step * (c.before_ns + least(e.ts_ns, c.end_ns) - c.start_ns)) FILTER (e.layer = 'either') AS either_ns
-FROM _edges AS e
-ASOF JOIN _covered AS c ON c.device_id = e.device_id AND c.layer = e.layer AND c.start_ns <= e.ts_ns
-GROUP BY e.gap_id;
+    SELECT device_id, ts_ns, lead(ts_ns) OVER () AS next_ns,
+        sum(busy) OVER (ROWS UNBOUNDED PRECEDING) AS busy, sum(waits) OVER (ROWS UNBOUNDED PRECEDING) AS waits,
+        sum(launches) OVER (ROWS UNBOUNDED PRECEDING) AS launches, sum(known) OVER (ROWS UNBOUNDED PRECEDING) AS known,
+        sum(CASE WHEN busy > 0 THEN 1 ELSE 0 END) OVER (ROWS UNBOUNDED PRECEDING) AS begun
+    FROM (SELECT * FROM _steps ORDER BY device_id, ts_ns)
+) AS s
+JOIN _begins AS b ON b.device_id = s.device_id
+WHERE s.busy = 0 AND s.next_ns > s.ts_ns AND s.begun > b.first_count AND s.begun < b.last_count;
 
 CREATE TEMP TABLE device_gaps AS
 SELECT *, CASE greatest(sync_ns, launch_ns, host_ns, unknown_ns)
         WHEN sync_ns THEN 'sync' WHEN launch_ns THEN 'launch' WHEN host_ns THEN 'host' ELSE 'unknown' END AS idle_cause
 FROM (
-    SELECT gap_id, device_id, start_ns, end_ns, end_ns - start_ns AS idle_ns, sync_ns, either_ns - sync_ns AS launch_ns,
-        known_ns - either_ns AS host_ns, end_ns - start_ns - known_ns AS unknown_ns
-    FROM (
-        SELECT g.*, coalesce(s.sync_ns, 0)::BIGINT AS sync_ns, coalesce(s.either_ns, 0)::BIGINT AS either_ns,
-            CASE WHEN v.first_ns IS NULL THEN 0
-                ELSE greatest(0, least(g.end_ns, v.last_ns) - greatest(g.start_ns, v.first_ns)) END AS known_ns
-        FROM _gaps AS g
-        LEFT JOIN _shares AS s USING (gap_id)
-        LEFT JOIN _evidence AS v ON v.device_id = g.device_id
-    )
+    SELECT s.device_id, min(s.ts_ns) AS start_ns, max(s.next_ns) AS end_ns, sum(s.next_ns - s.ts_ns)::BIGINT AS idle_ns,
+        coalesce(sum(s.next_ns - s.ts_ns) FILTER (s.cause = 'sync'), 0)::BIGINT AS sync_ns,
+        coalesce(sum(s.next_ns - s.ts_ns) FILTER (s.cause = 'launch'), 0)::BIGINT AS launch_ns,
+        coalesce(sum(s.next_ns - s.ts_ns) FILTER (s.cause = 'host'), 0)::BIGINT AS host_ns,
+        coalesce(sum(s.next_ns - s.ts_ns) FILTER (s.cause = 'unknown'), 0)::BIGINT AS unknown_ns
+    FROM _stretches AS s
+    GROUP BY s.device_id, s.begun
 );

@@ -3,7 +3,7 @@
 CREATE TEMP TABLE _epochs AS
 SELECT -1 AS clock_id, process_id, 1 AS preference, epoch_kind AS hot_by,
     min(start_ns) FILTER (epoch_index >= getvariable('warm_up_epochs')) AS start_ns, max(coalesce(end_ns, start_ns)) AS end_ns
-FROM epochs WHERE epoch_kind IN ('request', 'step', 'range family') GROUP BY process_id, epoch_kind;
+FROM epochs WHERE epoch_kind IN ('request', 'step', 'range family', 'repeated range') GROUP BY process_id, epoch_kind;
 
 CREATE TEMP TABLE _members AS
 SELECT n.process_id, n.range_path, n.start_ns, n.end_ns,

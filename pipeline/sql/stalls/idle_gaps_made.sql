@@ -1,6 +1,6 @@
 -- The longest gaps of each device: what the host did, the wait that was on when it began, and the range and request then.
 CREATE TEMP TABLE _longest AS
-SELECT g.*, p.process_id, p.device_index, p.uuid, p.clock_id
+SELECT row_number() OVER (ORDER BY g.device_id, g.start_ns) - 1 AS gap_id, g.*, p.process_id, p.device_index, p.uuid, p.clock_id
 FROM (
     SELECT * FROM device_gaps WHERE idle_ns >= getvariable('idle_gap_min_ns')
     QUALIFY row_number() OVER (PARTITION BY device_id ORDER BY idle_ns DESC, start_ns) <= getvariable('max_gaps')
@@ -38,7 +38,7 @@ ASOF JOIN request_timeline AS t ON t.process_id = g.process_id AND t.ts_ns <= g.
 WHERE t.request_id IS NOT NULL;
 
 CREATE TEMP TABLE idle_gaps_made AS
-SELECT row_number() OVER (ORDER BY g.device_id, g.start_ns) - 1 AS gap_id, g.process_id, g.device_index, g.uuid, g.start_ns, g.end_ns,
+SELECT g.gap_id, g.process_id, g.device_index, g.uuid, g.start_ns, g.end_ns,
     g.idle_ns, CASE WHEN g.unknown_ns < g.idle_ns THEN g.sync_ns END AS sync_idle_ns,
     CASE WHEN g.unknown_ns < g.idle_ns THEN g.launch_ns END AS launch_idle_ns,
     CASE WHEN g.unknown_ns < g.idle_ns THEN g.host_ns END AS host_idle_ns, g.unknown_ns AS unknown_idle_ns, g.idle_cause,

@@ -29,6 +29,9 @@ LEFT JOIN (SELECT file_id, process_id, min(start_ns) AS first_ns FROM launch_cal
 WHERE a.end_ns - a.start_ns >= getvariable('context_min_ns') AND a.end_ns <= coalesce(l.first_ns, a.end_ns)
 QUALIFY row_number() OVER (PARTITION BY a.file_id, a.process_id ORDER BY a.end_ns - a.start_ns DESC, a.start_ns, a.event_index) = 1;
 
+CREATE TEMP TABLE _copies AS
+SELECT file_id, event_index, device_index, stream_id, size_bytes, copy_kind, is_pageable FROM launch_calls WHERE is_copy;
+
 CREATE TEMP TABLE _calls AS
 SELECT a.file_id, a.event_index, a.source, a.api, a.name, a.process_id, a.thread_id, f.clock_id, a.start_ns,
     greatest(a.end_ns, a.start_ns) AS end_ns, a.correlation_id, a.call_path_id, l.device_index, l.stream_id, l.size_bytes, l.copy_kind,
@@ -37,7 +40,7 @@ SELECT a.file_id, a.event_index, a.source, a.api, a.name, a.process_id, a.thread
 FROM api_calls AS a
 JOIN call_files AS f ON f.file_id = a.file_id AND f.process_id IS NOT DISTINCT FROM a.process_id
 JOIN _kinds AS k ON k.name = a.name AND k.api = a.api
-LEFT JOIN launch_calls AS l ON l.file_id = a.file_id AND l.event_index = a.event_index
+LEFT JOIN _copies AS l ON l.file_id = a.file_id AND l.event_index = a.event_index
 LEFT JOIN _lazy_contexts AS z ON z.file_id = a.file_id AND z.event_index = a.event_index
 WHERE a.start_ns IS NOT NULL AND (k.stall_kind IS NOT NULL OR l.is_pageable OR z.file_id IS NOT NULL);
 

@@ -14,17 +14,23 @@ QUALIFY row_number() OVER (PARTITION BY clock_id, process_id, device_index ORDER
         <= getvariable('lockstep_streams')
     AND count(*) OVER (PARTITION BY clock_id, process_id, device_index) > 1;
 
+-- Empty OVERs go along the sorted rows.
 CREATE TEMP TABLE _bursts AS
 SELECT stream_number, min(start_ns) AS start_ns, max(end_ns) AS end_ns
 FROM (
-    SELECT *, sum(is_first) OVER (PARTITION BY stream_number ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS burst
+    SELECT stream_number, start_ns, end_ns, sum(CASE
+        WHEN stream_number = last_number AND start_ns <= getvariable('burst_gap_ns') + until_ns THEN 0 ELSE 1 END
+    ) OVER (ROWS UNBOUNDED PRECEDING) AS burst
     FROM (
-        SELECT s.stream_number, o.start_ns, o.end_ns, CASE WHEN o.start_ns <= getvariable('burst_gap_ns') + max(o.end_ns) OVER (
-            PARTITION BY s.stream_number ORDER BY o.start_ns, o.end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 0 ELSE 1 END AS is_first
-        FROM _ops AS o
-        JOIN _streams AS s ON s.clock_id = o.clock_id AND s.process_id IS NOT DISTINCT FROM o.process_id
-            AND s.device_index IS NOT DISTINCT FROM o.device_index AND s.context_id IS NOT DISTINCT FROM o.context_id
-            AND s.stream_id = o.stream_id
+        SELECT stream_number, start_ns, end_ns, lag(stream_number) OVER () AS last_number, lag(end_ns) OVER () AS until_ns
+        FROM (
+            SELECT s.stream_number, o.start_ns, o.end_ns
+            FROM _ops AS o
+            JOIN _streams AS s ON s.clock_id = o.clock_id AND s.process_id IS NOT DISTINCT FROM o.process_id
+                AND s.device_index IS NOT DISTINCT FROM o.device_index AND s.context_id IS NOT DISTINCT FROM o.context_id
+                AND s.stream_id = o.stream_id
+            ORDER BY s.stream_number, o.start_ns, o.end_ns
+        )
     )
 )
 GROUP BY stream_number, burst;
