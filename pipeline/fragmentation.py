@@ -12,7 +12,8 @@ from schemas.config import AllocatorSettings
 Row = dict[str, Any]
 _FRAGMENTED = """
 SELECT e.process_id, e.device_index, e.reserved_bytes, e.allocated_bytes, e.inactive_bytes, e.inactive_split_bytes,
-    e.free_block_count, e.largest_free_bytes, e.segment_count, w.external_fragmentation_ratio, w.largest_free_bytes
+    e.free_block_count, e.largest_free_bytes, e.segment_count, w.external_fragmentation_ratio, w.largest_free_bytes,
+    coalesce(e.private_inactive_bytes, 0)
 FROM (
     SELECT * FROM fragmentation WHERE moment IN ('end', 'oom')
     QUALIFY row_number() OVER (PARTITION BY process_id, device_index ORDER BY moment = 'end', ts_ns DESC) = 1
@@ -22,7 +23,9 @@ JOIN (
     QUALIFY row_number() OVER (
         PARTITION BY process_id, device_index ORDER BY external_fragmentation_ratio DESC, ts_ns) = 1
 ) AS w USING (process_id, device_index)
-WHERE e.inactive_bytes >= ? AND e.inactive_bytes >= ? * e.reserved_bytes
+WHERE e.inactive_bytes - coalesce(e.private_inactive_bytes, 0) >= ?
+    AND e.inactive_bytes - coalesce(e.private_inactive_bytes, 0)
+        >= ? * (e.reserved_bytes - coalesce(e.private_reserved_bytes, 0))
 ORDER BY e.inactive_bytes DESC, e.process_id, e.device_index
 """
 
@@ -42,6 +45,7 @@ class Fragmented:
     segments: int
     worst_ratio: float
     worst_largest: int
+    private_free: int
 
     @property
     def whole(self) -> int:
@@ -52,7 +56,8 @@ class Fragmented:
 def fragmented_allocators(database: Database, settings: AllocatorSettings) -> list[Fragmented]:
     """Allocators whose reserved memory is free for the most part at the end, the largest first.
 
-    Where memory ran out the end tells of the unwinding: there the state at the last lack of memory is judged.
+    What is free in private pools waits for its CUDA graph and does not count here. Where memory ran out the end tells
+    of the unwinding: there the state at the last lack of memory is judged.
     """
     least = settings.fragmentation_min_bytes
     rows = database.rows(_FRAGMENTED, [least, least, settings.fragmentation_min_ratio])
@@ -78,6 +83,10 @@ def fragmentation_cause(state: Fragmented) -> Row:
         )
     else:
         against.append(f"the free bytes were never more than {state.worst_ratio:.0%} scattered")
+    if state.private_free:
+        against.append(
+            f"{bytes_text(state.private_free)} more free bytes are private pools', for their CUDA graphs alone"
+        )
     return {
         "suspect_id": None,
         "root_cause": "fragmentation",

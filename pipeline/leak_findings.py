@@ -16,6 +16,7 @@ _CAUSES = {
     "autograd_graph": "Autograd graph leak",
     "outside_allocator": "Leak outside the caching allocator",
     "host_memory": "Host memory leak",
+    "graph_pool": "CUDA graph pool leak",
     "unclassified": "Leak",
 }
 _LEVELS = {"tensor": "tensors", "driver": "driver allocations", "host": "host allocations"}

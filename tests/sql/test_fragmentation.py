@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.database import Database
+from pipeline.fragmentation import fragmentation_cause, fragmented_allocators
+from schemas.config import Config
 from tests.sql.support import assert_rows, parse, run, tables
 
-KIB = 1024
+KIB, MIB = 1024, 1024 * 1024
 _PLAIN = {"generation": 0, "is_alloc_before_window": False, "is_free_inferred": False, "is_size_estimated": False}
 
 
@@ -115,6 +117,25 @@ def test_private_pools_are_told_apart_where_pools_are_known(tmp_path: Path) -> N
     assert_rows(known, "fragmentation_made", "private_reserved_bytes  private_inactive_bytes\n4096 3584")
     unknown = _fragmentation(tmp_path / "unknown", allocations=held.replace("2,0", "-").replace("0,0", "-"))
     assert_rows(unknown, "fragmentation_made", "private_reserved_bytes  private_inactive_bytes\n- -")
+
+
+def test_free_bytes_of_private_pools_are_no_fragmentation(tmp_path: Path) -> None:
+    state = {"moment": "end", "ts_ns": 9, "active_bytes": 100 * MIB, "allocated_bytes": 100 * MIB, "segment_count": 9}
+    state |= {
+        "reserved_bytes": 1000 * MIB,
+        "inactive_bytes": 900 * MIB,
+        "inactive_split_bytes": 0,
+        "free_block_count": 9,
+    }
+    state |= {"pending_free_bytes": 0, "largest_free_bytes": 90 * MIB, "external_fragmentation_ratio": 0.9}
+    pools = {"private_reserved_bytes": 850 * MIB, "private_inactive_bytes": 850 * MIB}
+    settings = Config().allocator
+    [found] = fragmented_allocators(tables(tmp_path / "plain", fragmentation=[state]), settings)
+    assert found.free == 900 * MIB
+    assert fragmented_allocators(tables(tmp_path / "pools", fragmentation=[state | pools]), settings) == []
+    few = {"private_reserved_bytes": 50 * MIB, "private_inactive_bytes": 50 * MIB}
+    [mostly] = fragmented_allocators(tables(tmp_path / "few", fragmentation=[state | few]), settings)
+    assert any("private pools" in line for line in fragmentation_cause(mostly)["evidence_against"])
 
 
 def _history(chance: random.Random) -> list[dict[str, Any]]:
