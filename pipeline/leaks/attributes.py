@@ -1,4 +1,4 @@
-"""Which request attribute tells leaking epochs from the rest (Fisher's exact test, one-sided)."""
+"""Which attribute tells leaking epochs from the rest (Fisher's exact test, one-sided)."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def _bucket(value: float) -> str:
     return f"{2**power}–{2 ** (power + 1) - 1}"
 
 
+def scalar_attributes(text: str | None) -> dict[str, str]:
+    """Texts, whole numbers and flags of a JSON object, as text; of anything else nothing."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(k)[:60]: str(v)[:60] for k, v in found.items() if isinstance(v, str | int | bool)}
+
+
 def request_attributes(request: Mapping[str, Any]) -> dict[str, str]:
     """Attributes of one request as text: status, model, kind, rank, length buckets and the log's own keys."""
     found = {
@@ -66,15 +77,7 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, str]:
     for name in ("prompt_tokens", "output_tokens"):
         if request.get(name) is not None:
             found[name] = _bucket(request[name])
-    try:
-        extra = json.loads(request.get("attributes") or "{}")
-    except ValueError:
-        extra = {}
-    if isinstance(extra, dict):
-        found |= {
-            str(k)[:60]: str(v)[:60] for k, v in extra.items() if isinstance(v, str | int | bool) and k not in found
-        }
-    return found
+    return scalar_attributes(request.get("attributes")) | found
 
 
 def least_p_value(with_count: int, without_count: int, leaking: int) -> float:
@@ -135,5 +138,6 @@ def associations(
                 )
             )
     return sorted(
-        _adjusted(found, list(tried.values())), key=lambda f: (f.adjusted_p_value, f.p_value, -f.lift, f.attribute)
+        _adjusted(found, list(tried.values())),
+        key=lambda f: (f.adjusted_p_value, f.p_value, not f.attribute.startswith(FIRST), -f.lift, f.attribute),
     )

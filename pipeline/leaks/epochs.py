@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pipeline.database import Database
-from pipeline.leaks.attributes import request_attributes
+from pipeline.leaks.attributes import request_attributes, scalar_attributes
 
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes."""
+    """Epochs of one process: how many are complete, their kind, the span they take, and their requests' attributes.
+
+    `context` has what ranges and metrics tell of an epoch. It describes, and never decides whether something leaks:
+    what is built in a range comes with that range.
+    """
 
     kind: str
     count: int
     span_ns: int
     attributes: dict[int, dict[str, str]]
+    context: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def told(self) -> dict[int, dict[str, str]]:
+        """Attributes and context of each epoch together."""
+        return {
+            epoch: self.context.get(epoch, {}) | self.attributes.get(epoch, {})
+            for epoch in range(self.count)
+            if epoch in self.context or epoch in self.attributes
+        }
 
     @property
     def is_named(self) -> bool:
-        """Whether something in the capture says what repeats."""
+        """Whether something in the capture numbers what repeats."""
         return self.kind not in _UNNAMED
 
 
-_UNNAMED = ("idle window", "time window")
+_UNNAMED = ("repeated range", "idle window", "time window")
 NO_EPOCHS = Epochs("none", 0, 0, {})
 
 
@@ -41,13 +54,26 @@ def load_request_attributes(database: Database) -> dict[tuple[int | None, str], 
     }
 
 
+def load_contexts(database: Database) -> dict[int | None, dict[int, dict[str, str]]]:
+    """What ranges and metrics tell of each epoch, by process."""
+    database.run("leaks", "epoch_contexts")
+    found: dict[int | None, dict[int, dict[str, str]]] = {}
+    for process, epoch, name, value in database.rows(
+        "SELECT process_id, epoch_index, name, value FROM epoch_contexts WHERE name IS NOT NULL AND value IS NOT NULL"
+        " ORDER BY ALL"
+    ):
+        told = found.setdefault(process, {}).setdefault(epoch, {})
+        told |= scalar_attributes(value) if name == "json" else {name[:60]: value[:60]}
+    return found
+
+
 def load_epochs(database: Database) -> dict[int | None, Epochs]:
     """Epochs a process. The last one counts only when it ended before the recording did."""
     ends = dict(
         database.rows("SELECT process_id, max(ts_ns) FROM memory_events WHERE clock_aligned GROUP BY process_id")
     )
     found: dict[int | None, Epochs] = {}
-    requests = load_request_attributes(database)
+    requests, contexts = load_request_attributes(database), load_contexts(database)
     by_process: dict[int | None, list[tuple[Any, ...]]] = {}
     for process, *row in database.rows(
         "SELECT process_id, epoch_kind, start_ns, end_ns, request_id FROM epochs ORDER BY process_id, epoch_index"
@@ -65,7 +91,7 @@ def load_epochs(database: Database) -> dict[int | None, Epochs]:
                 attributes[index] = known
         count = len(rows) if complete else len(rows) - 1
         span = (end if complete and end is not None else starts[-1]) - starts[0]
-        found[process] = Epochs(rows[0][0], count, max(span, 0), attributes)
+        found[process] = Epochs(rows[0][0], count, max(span, 0), attributes, contexts.get(process, {}))
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline.database import Database
-from pipeline.leaks.attributes import Association
+from pipeline.leaks.attributes import Association, associations
 from pipeline.leaks.epochs import NO_EPOCHS, Epochs, load_epochs
 from pipeline.leaks.histories import load_changes, load_survivors
 from pipeline.leaks.kernel_caches import let_go
@@ -17,7 +18,7 @@ from pipeline.leaks.merging import Judged, Suspect, merge
 from pipeline.leaks.older_frees import load_older_frees
 from pipeline.leaks.overwritten import Explained, explain_overwritten
 from pipeline.leaks.path_groups import PathGroups
-from pipeline.leaks.path_verdicts import best, judge_path
+from pipeline.leaks.path_verdicts import judge_path
 from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.pools import processes_with_segments, without_pools
 from pipeline.leaks.range_paths import judge_ranges, load_range_evictions, load_range_names
@@ -56,21 +57,32 @@ def judge_groups(database: Database, settings: LeakSettings, paths: CallPathRead
             for group, verdict in judge_path(path, epochs, settings)
         ]
     judged = let_go(judged, paths.object_name)
+    ranges = load_range_names(database)
     judged, of_ranges = judge_ranges(
-        judged, changes, load_range_evictions(database), epochs_by_process, load_range_names(database), settings
+        judged, changes, load_range_evictions(database), epochs_by_process, ranges, settings
     )
     taken = {key for key, rows in changes.items() if any(change.allocated_bytes for change in rows)}
     judged, explained = explain_overwritten(judged, taken, load_levels(database), settings)
     rated = [_rate_explained(item) for item in explained]
     rated += [
-        _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, NO_EPOCHS), settings)
+        _rate(suspect, epochs_by_process.get(suspect.groups[0].key.process_id, NO_EPOCHS), ranges, settings)
         for suspect in (*of_ranges, *merge(judged))
     ]
     return sorted(rated, key=_importance)
 
 
-def _rate(suspect: Suspect, epochs: Epochs, settings: LeakSettings) -> Rated:
-    told = best(epochs, suspect.epochs) if suspect.judgement.verdict == "growing" else None
+def _own_ranges(suspect: Suspect, ranges: Mapping[int, str]) -> set[str]:
+    """Names of the ranges that the survivors were allocated in: of course these come with them."""
+    keys = {s.range_key for group in suspect.groups for s in group.survivors if s.range_key is not None}
+    return {name for key in keys for name in ranges.get(key, "").split(" > ")}
+
+
+def _rate(suspect: Suspect, epochs: Epochs, ranges: Mapping[int, str], settings: LeakSettings) -> Rated:
+    told = None
+    if suspect.judgement.verdict == "growing":
+        known = associations(range(epochs.count), suspect.epochs, epochs.told())
+        own = {f"range {name}=present" for name in _own_ranges(suspect, ranges)}
+        told = next((a for a in known if a.attribute not in own), None)
     if told and told.adjusted_p_value >= settings.attribute_max_p_value:
         told = None
     per_hour = None

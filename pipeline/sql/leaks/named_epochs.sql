@@ -1,11 +1,11 @@
 -- Epochs that something in the capture names, a process: requests, else steps, else a family of outermost ranges whose
--- names differ only in a number. The first kind whose epochs hold at least half of what was allocated between their first
+-- names differ only in a number, else an outermost range that returns under one name. The first kind whose epochs hold at least half of what was allocated between their first
 -- start and last end is taken (a log whose spans are only marks holds none).
 CREATE TEMP TABLE _named_ranges AS
 SELECT n.process_id, n.file_id, n.depth, n.start_ns, n.end_ns, r.name, n.range_path || '@' || n.file_id::VARCHAR AS family,
     regexp_matches(r.name, '^(ProfilerStep|(train|training|global|opt|optimizer)?[ _-]?(step|iter|iteration))[^0-9A-Za-z]*[0-9]+$', 'i') AS is_step
 FROM range_nesting AS n JOIN ranges AS r USING (range_id)
-WHERE regexp_matches(r.name, '[0-9]');
+WHERE regexp_matches(r.name, '[0-9]') OR n.depth = 0;
 
 CREATE TEMP TABLE _candidates AS
 SELECT w.process_id, 1 AS preference, 'request' AS epoch_kind, '' AS family, s.start_ns, s.end_ns, s.request_id AS epoch_name, s.request_id
@@ -15,7 +15,11 @@ WHERE s.start_ns IS NOT NULL
 UNION ALL
 SELECT process_id, 2, 'step', family, start_ns, end_ns, name, NULL FROM _named_ranges WHERE is_step
 UNION ALL
-SELECT process_id, 3, 'range family', family, start_ns, end_ns, name, NULL FROM _named_ranges WHERE depth = 0 AND NOT is_step;
+SELECT process_id, 3, 'range family', family, start_ns, end_ns, name, NULL FROM _named_ranges
+WHERE depth = 0 AND NOT is_step AND regexp_matches(name, '[0-9]')
+UNION ALL
+SELECT process_id, 4, 'repeated range', family, start_ns, end_ns, name, NULL FROM _named_ranges
+WHERE depth = 0 AND NOT regexp_matches(name, '[0-9]') AND end_ns > start_ns;
 
 -- Of epochs that start together (a request that two logs name) one counts.
 CREATE TEMP TABLE _cut AS
@@ -28,7 +32,8 @@ CREATE TEMP TABLE _families AS
 SELECT process_id, preference, family, count(*) AS epoch_count, min(start_ns) AS first_ns,
     max(coalesce(end_ns, 9223372036854775807)) AS last_ns
 FROM _cut GROUP BY process_id, preference, family
-HAVING epoch_count BETWEEN (CASE preference WHEN 3 THEN 3 ELSE 2 END) AND 200000;
+HAVING epoch_count BETWEEN (CASE preference WHEN 4 THEN 8 WHEN 3 THEN 3 ELSE 2 END) AND 200000
+QUALIFY row_number() OVER (PARTITION BY process_id, preference ORDER BY epoch_count DESC, family) <= 50;
 
 CREATE TEMP TABLE _ends AS
 SELECT process_id, preference, family, start_ns, max(coalesce(end_ns, 9223372036854775807)) OVER (
