@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from reports.source import CaptureTables, Row
-from reports.text import duration_text, place_text, tidy, tidy_middle
+from reports.text import duration_text, place_text, plural, tidy, tidy_middle
 
 MAX_ROWS, MAX_GROUPS, MAX_PROFILED = 10, 3, 15
 BAR_WIDTH = 880
@@ -144,6 +144,8 @@ def _query(tables: CaptureTables, kind: str, limit: int) -> list[Row]:
 def _amount(value: float | None, unit: str | None) -> str:
     if value is None:
         return "not known"
+    if unit == "samples":
+        return plural(int(value), "sample")
     return duration_text(value) if unit == "ns" else f"{value:,.0f} {tidy(unit or '', 30)}".rstrip()
 
 

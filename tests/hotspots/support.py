@@ -10,6 +10,7 @@ from pipeline.database import Database
 from pipeline.hotspots import find_hotspots
 from pipeline.kernel_names import name_kernels
 from schemas.config import Config, HotspotSettings
+from tests.sql.correlated import CORRELATE
 from tests.sql.support import run, tables
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ def hotspots(
 ) -> tuple[Database, list[Row]]:
     """The database after the analysis, and all rows of `hotspots`."""
     database = tables(temp, **given)
-    run(database, "correlate", "range_nesting", "range_changes", "thread_timeline")
+    run(database, "correlate", *CORRELATE[: CORRELATE.index("thread_timeline") + 1])
     run(database, "latency", "token_steps")
     name_kernels(database)
     find_hotspots(database, suspects, Config(hotspots=HotspotSettings(rows=rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,14 @@ def test_many_places_and_names_are_bounded_and_still_sum(tmp_path: Path) -> None
     assert sum(row["self_amount"] for row in of_kind(rows, "rounding")) == 600 * 12
     assert sum(row["self_amount"] for row in of_kind(rows, "profiled_kernel")) == 400
     assert len(rows) < 200
+
+
+@pytest.mark.parametrize(
+    "name", ["triton_x_fused_clone" * 200, "direct_copy_kernel" * 220, "cupy_copy__" * 360, "CopyFunctor<a, " * 260]
+)
+def test_hostile_names_take_no_time(name: str) -> None:
+    """Names that repeat what patterns begin with: no pattern goes back over them again and again."""
+    begun = time.process_time()
+    share_of("kernel", name)
+    number_type(name)
+    assert time.process_time() - begun < 0.5
