@@ -21,6 +21,7 @@ from pipeline.leaks.paths import CallPathReader
 from pipeline.leaks.root_causes import causes_of_suspects
 from pipeline.leaks.suspects import judge_groups
 from pipeline.leaks.tables import suspect_rows, write_rows
+from pipeline.ledger import judge_ledger
 from pipeline.objectives import missed_objectives
 from pipeline.oom import MAX_EVENTS, explain_failures
 from pipeline.serving import judge_serving
@@ -142,9 +143,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     _publish(database, capture_dir, "leak_evidence", "leak_evidence_made")
     causes = causes_of_suspects(database, rated, paths, config.root_causes)
     progress("balancing the device's ledger")
-    for relation in ("device_samples", "memory_ledger_made", "idle_contexts"):
-        database.run("ledger", relation)
-    _publish(database, capture_dir, "memory_ledger", "memory_ledger_made")
+    balance = judge_ledger(database, lambda name, made: _publish(database, capture_dir, name, made))
     suspects = suspect_rows(database, rated, causes, paths)
     caused = judge_causes(database, suspects, causes, config, paths)
     write_rows(capture_dir, "leak_suspects", suspects)
@@ -159,7 +158,7 @@ def _judge(database: Database, capture_dir: Path, config: Config, progress: Prog
     progress("checking the tables")
     check_results(database, capture_dir)
     serving = [*symptom_findings(database, config.symptoms), *missed_objectives(database, config.slo), *host]
-    serving += stall_findings(database, config.stalls)
+    serving += balance + stall_findings(database, config.stalls)
     found = build_findings(
         database,
         suspects,

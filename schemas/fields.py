@@ -610,6 +610,13 @@ _FIELDS: tuple[Field, ...] = (
         "improved, regressed, unchanged or inconclusive; null where no direction is better.",
     ),
     Field("change_reason", "text", "Why, where it is not plain from the numbers."),
+    # a process on a device
+    _bytes("torch_allocated_bytes", "Of the last bytes: what PyTorch has handed out."),
+    _bytes("torch_cached_bytes", "Of the last bytes: what PyTorch holds and has not handed out.", limits=_ANY),
+    _bytes("outside_bytes", "Of the last bytes: driver allocations that are no segment's."),
+    _bytes("context_bytes", "Of the last bytes: the CUDA context and its modules."),
+    _bytes("unattributed_bytes", "Of the last bytes: what nothing explains.", limits=_ANY),
+    _count("impossible_count", "Samples whose counters contradict each other.", nullable=False),
     # the host's memory
     Field("cgroup", "text", "Path of the cgroup; empty is the host itself.", nullable=False),
     _bytes("memory_bytes", "Bytes it held, the most; of a host what is not available."),

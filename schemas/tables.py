@@ -360,6 +360,15 @@ _TABLES = (
         "device_index ts_ns process_id ledger_part",
     ),
     _table(
+        "process_ledger",
+        "out",
+        "one process on one device over its samples",
+        "process_id rank device_index sample_count start_ns end_ns first_bytes last_bytes highest_bytes torch_allocated_bytes"
+        " torch_cached_bytes outside_bytes context_bytes unattributed_bytes impossible_count",
+        "process_id device_index",
+        "device_index process_id",
+    ),
+    _table(
         "fragmentation",
         "out",
         "the caching allocator's state at one moment",

@@ -32,6 +32,19 @@ FAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("request_latency", "part_above_whole"): {"measured_count": 3, "request_count": 2},
     ("slo", "part_above_whole"): {"bad_count": 3, "request_count": 2},
     ("slo", "verdict_without_value"): {"slo_verdict": "abstained"},
+    ("sync_stalls", "wrong_duration"): {"start_ns": 5, "end_ns": 9, "duration_ns": 5},
+    ("stall_costs", "part_above_whole"): {"union_ns": 5, "total_ns": 4},
+    ("device_activity", "time_not_conserved"): {
+        "start_ns": 0,
+        "end_ns": 9,
+        "busy_ns": 5,
+        "idle_ns": 3,
+        "unknown_idle_ns": 3,
+    },
+    ("idle_gaps", "time_not_conserved"): {"start_ns": 0, "end_ns": 9, "idle_ns": 9, "unknown_idle_ns": 8},
+    ("stream_pairs", "part_above_whole"): {"matched_count": 3, "burst_count": 2, "other_burst_count": 9},
+    ("hotspots", "part_above_whole"): {"self_amount": 3.0, "total_amount": 2.0},
+    ("hotspots", "number_of_what_is_not_known"): {"abstained_reason": "no samples", "self_amount": 1.0},
 }
 
 
