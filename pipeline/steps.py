@@ -68,6 +68,7 @@ def _rebuild(database: Database, capture_dir: Path, progress: Progress) -> None:
         database.run("lifetimes", relation)
     progress("joining allocations with calls, ranges and requests")
     for relation in (
+        "request_ranges",
         "request_spans_made",
         "range_nesting",
         "range_changes",

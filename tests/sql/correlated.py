@@ -17,7 +17,8 @@ LIFETIMES = (
     "host_lives",
 )
 CORRELATE = (
-    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline", "request_timeline",
+    "request_ranges", "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline",
+    "request_timeline",
     "numbered_lives", "allocation_ranges", "allocation_parents", "allocations_made", "allocation_links_made",
 )  # fmt: skip
 

@@ -295,3 +295,46 @@ def test_what_ended_at_an_unknown_time_does_not_pass_for_live(tmp_path: Path) ->
         segment_ended_at_unknown_time 1                data_loss
         """,
     )
+
+
+def test_a_request_that_log_and_range_write_differently_is_one_when_number_and_time_agree(tmp_path: Path) -> None:
+    """request:7 is req-007; request:8 is at another time than r8; request:5 may be a5 or b5; 9f is no number."""
+    database = correlated(
+        tmp_path,
+        memory_events=TENSORS,
+        ranges="""
+        range_id name          start_ns end_ns file_id
+        100      request:7     12       28     1
+        101      request:8     70       90     1
+        102      request:5     20       22     1
+        103      request:9f    20       22     1
+        104      request:0     41       42     1
+        """,
+        requests="""
+        request_id start_ns end_ns file_id status
+        req-007    10       30     1       200
+        r8         20       40     1       200
+        a5         19       23     1       200
+        b5         20       24     1       200
+        8a9f       20       22     1       200
+        cmpl-00    40       43     1       200
+        none       40       43     1       200
+        """,
+    )
+    assert_rows(
+        database,
+        "request_spans_made",
+        """
+        request_id start_ns end_ns range_id status
+        5          20       22     102      -
+        8          70       90     101      -
+        8a9f       20       22     -        200
+        9f         20       22     103      -
+        a5         19       23     -        200
+        b5         20       24     -        200
+        cmpl-00    40       43     104      200
+        none       40       43     -        200
+        r8         20       40     -        200
+        req-007    10       30     100      200
+        """,
+    )

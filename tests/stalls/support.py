@@ -13,7 +13,7 @@ from schemas.tables import TABLES as DECLARED
 from tests.sql.support import parse, run, tables
 
 _TIMELINES = (
-    "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline",
+    "request_ranges", "request_spans_made", "range_nesting", "range_changes", "range_timeline", "thread_timeline",
     "request_timeline",
 )  # fmt: skip
 USUAL = StallSettings(gap_min_seconds=0, context_min_seconds=1)

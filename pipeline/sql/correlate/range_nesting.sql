@@ -41,18 +41,19 @@ WITH RECURSIVE nested AS (
     SELECT
         p.range_id, p.process_id, p.file_id, p.lane, p.start_ns, p.end_ns, p.parent_range_id, 0 AS depth,
         regexp_replace(regexp_replace(r.name, '^((?:request|req)[^0-9A-Za-z]+).+$', '\1#'), '[0-9]+', '#', 'g') AS range_path,
-        nullif(regexp_extract(r.name, '^(?:request|req)[^0-9A-Za-z]+(.+)$', 1), '') AS request_id
-    FROM _parents AS p JOIN ranges AS r USING (range_id)
+        q.request_id
+    FROM _parents AS p JOIN ranges AS r USING (range_id) LEFT JOIN request_ranges AS q USING (range_id)
     WHERE p.parent_range_id IS NULL
     UNION ALL
     SELECT
         p.range_id, p.process_id, p.file_id, p.lane, p.start_ns, p.end_ns, p.parent_range_id, n.depth + 1,
         n.range_path || ' > '
             || regexp_replace(regexp_replace(r.name, '^((?:request|req)[^0-9A-Za-z]+).+$', '\1#'), '[0-9]+', '#', 'g'),
-        coalesce(nullif(regexp_extract(r.name, '^(?:request|req)[^0-9A-Za-z]+(.+)$', 1), ''), n.request_id)
+        coalesce(q.request_id, n.request_id)
     FROM nested AS n
     JOIN _parents AS p ON p.parent_range_id = n.range_id
     JOIN ranges AS r ON r.range_id = p.range_id
+    LEFT JOIN request_ranges AS q ON q.range_id = p.range_id
     WHERE n.depth < 200
 )
 SELECT * FROM nested;

@@ -3,11 +3,7 @@
 -- its file's path and its row there stand for the id, so that it keeps it when files are added.
 CREATE TEMP TABLE _request_ranges AS
 SELECT process_id, request_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns, min(range_id) AS range_id
-FROM (
-    SELECT *, regexp_extract(name, '^(?:request|req)[^0-9A-Za-z]+(.+)$', 1) AS request_id FROM ranges
-    WHERE clock_aligned AND coalesce(range_kind, '') NOT IN ('operator', 'python', 'gpu')
-)
-WHERE request_id <> ''
+FROM request_ranges
 GROUP BY process_id, request_id;
 
 CREATE TEMP TABLE _logged AS
