@@ -226,3 +226,24 @@ def test_device_time_lies_below_what_launched_it(tmp_path: Path) -> None:
     assert stacks(graph) == {(*FORWARD, "k1"): 50, (*FORWARD, "k2"): 40, (*NOWHERE, "k1"): 1}
     assert graph["profiles"][0]["unit"] == "nanoseconds"
     assert graph["profiles"][0]["name"] == "Device time by call path: device time, process 7, device 0"
+
+
+def test_samples_that_two_files_hold_count_once(tmp_path: Path) -> None:
+    tables = {name: leaking_capture()[name] for name in ("frames", "call_paths")}
+    sample = {
+        "event": "cycles",
+        "source": "perf",
+        "process_id": 7,
+        "call_path_id": 100,
+        "sample_count": 1,
+        "unit": "cycles",
+    }
+    tables["stack_samples"] = [
+        sample | {"file_id": file_id, "ts_ns": 100 + n, "event_index": n}
+        for file_id, count in ((0, 2), (1, 5))
+        for n in range(count)
+    ]
+    tables["stack_samples"].append(sample | {"file_id": 2, "ts_ns": 900, "process_id": None})
+    graph = graphs_of(write_tables(tmp_path, tables))["cpu_samples"]
+    assert stacks(graph, 0) == {STORE: 5}
+    assert stacks(graph, 1) == {STORE: 1}
