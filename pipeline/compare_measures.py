@@ -15,8 +15,8 @@ from pipeline.compare_verdicts import Compared, judge
 from schemas.compare_settings import CompareSettings
 
 _HOUR_NS = 3_600_000_000_000
-_WORK = ("request", "step", "range family")
-"""Epochs that are a piece of work: their durations say how fast it went."""
+_NO_WORK = (None, "idle window", "time window")
+"""Epochs that are no piece of work: their durations do not say how fast it went."""
 
 
 def measure_rows(baseline: Summary, candidate: Summary, checks: Checks, settings: CompareSettings) -> list[Compared]:
@@ -195,7 +195,7 @@ def _speed(both: tuple[Summary, Summary], checks: Checks, settings: CompareSetti
 
 def _durations(epochs: Epochs) -> Floats:
     """Duration of an epoch, by unit; none where the epochs are no pieces of work."""
-    if epochs.kind not in _WORK or None in epochs.durations_ns:
+    if epochs.kind in _NO_WORK or None in epochs.durations_ns:
         return np.empty(0)
     return _floats(epochs.durations_ns) / np.maximum(epochs.sizes, 1)
 
