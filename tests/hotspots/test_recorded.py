@@ -68,6 +68,13 @@ def check_shares(out: Path) -> None:
         if group["hotspot_kind"] in ("gpu_path", "gpu_function", "gpu_kernel", "gpu_share", "gpu_range"):
             sums.setdefault((group["process_id"], group["device_index"]), set()).add(group["ns"])
     assert all(len(found) == 1 for found in sums.values()), sums
+    wall = rows(
+        out,
+        "SELECT process_id, device_index, count(DISTINCT coalesce(stream_id, -1)) * (max(end_ns) - min(start_ns)) AS ns"
+        " FROM {gpu_ops} WHERE op IN ('kernel', 'memcpy', 'memset', 'graph') GROUP BY process_id, device_index",
+    )
+    for row in wall:  # operations of one stream follow each other
+        assert max(sums[row["process_id"], row["device_index"]]) <= row["ns"], row
 
 
 @pytest.mark.parametrize("name", EXPORTS, ids=lambda name: Path(name).name)
