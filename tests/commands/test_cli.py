@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -25,7 +24,7 @@ def leakpath(*arguments: str, **options: object) -> subprocess.CompletedProcess[
     return subprocess.run([LEAKPATH, *arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload, no-any-return]
 
 
-def test_help_is_quick_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; sys.argv = ['leakpath', '--help']\n"
         "from pipeline.cli import main\n"
@@ -36,13 +35,6 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        assert leakpath("--help").returncode == 0
-        times.append(time.perf_counter() - begin)
-    # 0.3 s on an idle machine; a loaded one may take longer, one that imports a table library always does.
-    assert min(times) < 0.6
 
 
 def test_version_is_the_distributions() -> None:
