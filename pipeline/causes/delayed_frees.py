@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipeline.causes.rows import Checked
+from pipeline.causes.rows import Checked, process_text
 from pipeline.database import Database
 from pipeline.leaks.causes import Evidence
 from pipeline.leaks.paths import CallPathReader
@@ -17,6 +17,11 @@ _ADVICE = (
     " caught up instead of tensor.record_stream, or bound how many such tensors are in flight."
 )
 _MEASURE = "Trace the streams (CUPTI or Nsight Systems) around the highest point, to see which one is behind."
+
+
+def _blocks(count: int) -> str:
+    """So many blocks."""
+    return f"{count:,} block{'s' if count != 1 else ''}"
 
 
 class _Waits(NamedTuple):
@@ -47,8 +52,8 @@ def _evidence(waits: _Waits, paths: CallPathReader) -> Evidence:
     typical, longest = seconds_text(waits.median_ns / 1e9), seconds_text(waits.longest_ns / 1e9)
     found.add(
         waits.median_ns >= LONG_WAIT_NS,
-        f"{waits.waits:,} blocks waited, half of them {typical} or more, the longest {longest}",
-        f"half of the {waits.waits:,} blocks waited {typical} or less: copies overlap as they should",
+        f"{_blocks(waits.waits)} waited, half of them {typical} or more, the longest {longest}",
+        f"half of {_blocks(waits.waits)} waited {typical} or less: copies overlap as they should",
     )
     found.add(
         waits.taken > 0,
@@ -58,7 +63,7 @@ def _evidence(waits: _Waits, paths: CallPathReader) -> Evidence:
     )
     found.add(
         waits.waiting > 0,
-        f"{waits.waiting:,} blocks, {bytes_text(waits.waiting_bytes)}, wait at the end still",
+        f"{_blocks(waits.waiting)}, {bytes_text(waits.waiting_bytes)}, not back at the end",
         "all of them had come back by the end",
     )
     own = [
@@ -93,8 +98,8 @@ def check_delayed_frees(database: Database, settings: RootCauseSettings, paths: 
             continue
         cause = _evidence(waits, paths).cause("delayed_free", _ADVICE, _MEASURE)
         title = (
-            f"Frees are held back across streams: {bytes_text(waits.peak)} of process {waits.process_id} waited at"
-            f" once, {share:.0%} of what was not free"
+            f"Frees are held back across streams: {bytes_text(waits.peak)} of {process_text(waits.process_id)} waited"
+            f" at once, {share:.0%} of what was not free"
         )
         place = f"process_id = {waits.process_id} AND device_index = {waits.device_index}"
         evidence = evidence_text(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipeline.causes.rows import Checked
+from pipeline.causes.rows import Checked, process_text
 from pipeline.database import Database
 from pipeline.leaks.causes import Evidence
 from pipeline.leaks.frame_rules import FrameReader
@@ -110,8 +110,8 @@ def check_graph_pools(database: Database, settings: RootCauseSettings, paths: Ca
             continue
         cause = _evidence(pools, _captured(database, pools, paths)).cause("graph_pool", GRAPH_ADVICE, GRAPH_MEASURE)
         title = (
-            f"CUDA graph pools keep growing: {bytes_text(pools.reserved)} in {pools.pools} private pools of process"
-            f" {pools.process_id}, {bytes_text(pools.late)} of it taken late"
+            f"CUDA graph pools keep growing: {bytes_text(pools.reserved)} in {pools.pools} private pools of"
+            f" {process_text(pools.process_id)}, {bytes_text(pools.late)} of it taken late"
         )
         evidence = evidence_text(("segments", f"pool_id <> '0,0' AND {place}"))
         checked.add(cause, (pools.process_id, pools.device_index), pools.reserved, title, evidence)

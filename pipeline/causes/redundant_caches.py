@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipeline.causes.rows import Checked
+from pipeline.causes.rows import Checked, process_text
 from pipeline.database import Database
 from pipeline.leaks.causes import Evidence
 from pipeline.leaks.frame_rules import FrameReader
@@ -111,7 +111,7 @@ def _check_prompts(database: Database, settings: RootCauseSettings, paths: CallP
         cause = _prompt_evidence(found).cause("redundant_kv", _ADVICE, _MEASURE)
         title = (
             f"The same prompt's KV cache is held more than once: {bytes_text(found.copied)} of copies in"
-            f" {found.requests} requests of process {found.process_id}"
+            f" {found.requests} requests of {process_text(found.process_id)}"
         )
         place = f"level = 'tensor' AND request_id IS NOT NULL AND process_id = {found.process_id}"
         checked.add(

@@ -43,6 +43,13 @@ class Checked:
         )
 
 
+def process_text(process_id: int | None) -> str:
+    """A process as a sentence names it; files that name none have numbers below 0."""
+    if process_id is None or process_id >= 0:
+        return "a process that is not known" if process_id is None else f"process {process_id}"
+    return f"unnamed process {-process_id}"
+
+
 def cause_row(
     cause: RootCause, place: tuple[int | None, int | None], held: int | None, suspect_id: int | None = None
 ) -> Row:

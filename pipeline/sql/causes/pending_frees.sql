@@ -37,7 +37,7 @@ CREATE TEMP TABLE _taken AS
 SELECT process_id, device_index, count(*) AS taken_count, sum(allocated_bytes) AS taken_bytes
 FROM (
     SELECT s.process_id, s.device_index, s.allocated_bytes, p.pending_bytes
-    FROM (SELECT * FROM allocations WHERE level = 'segment' AND alloc_ts_ns IS NOT NULL) AS s
+    FROM (SELECT * FROM allocations WHERE level = 'segment' AND alloc_ts_ns IS NOT NULL AND coalesce(pool_id, '0,0') = '0,0') AS s
     ASOF JOIN _pending AS p ON p.process_id = s.process_id AND p.device_index = s.device_index AND p.ts_ns <= s.alloc_ts_ns
 )
 WHERE pending_bytes >= allocated_bytes GROUP BY process_id, device_index;
