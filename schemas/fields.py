@@ -553,7 +553,7 @@ _FIELDS: tuple[Field, ...] = (
     Field(
         "hot_by",
         "text",
-        "What tells the regular work: request, step or range family (all but the first), or launches (after a tenth of them).",
+        "What tells the regular work: request, step, range family or repeated range (all but the first), or launches (after a tenth of them).",
     ),
     Field("activity_id", "int64", "Number of the row.", nullable=False),
     Field("gap_id", "int64", "Number of the gap.", nullable=False),

@@ -27,7 +27,13 @@ _PARTS = (
     ("unknown", "unknown_idle_ns"),
 )
 _CAUSES = {"sync": "host waited", "launch": "launch under way", "host": "host elsewhere", "unknown": "not known"}
-_HOT = {"request": "requests", "step": "steps", "range family": "ranges", "repeated range": "ranges", "launches": "launches"}
+_HOT = {
+    "request": "requests",
+    "step": "steps",
+    "range family": "ranges",
+    "repeated range": "ranges",
+    "launches": "launches",
+}
 
 
 @dataclass(frozen=True, slots=True)

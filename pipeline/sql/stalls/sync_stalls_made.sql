@@ -38,15 +38,18 @@ WHERE t.request_id IS NOT NULL;
 
 -- Bytes of tensors that their owner gave back and that a stream still holds, from one moment to the next.
 CREATE TEMP TABLE _with_history AS
-SELECT DISTINCT process_id FROM allocations WHERE level = 'tensor' AND free_requested_ts_ns IS NOT NULL;
+SELECT DISTINCT a.process_id FROM allocations AS a SEMI JOIN _stalls AS s ON s.process_id = a.process_id
+WHERE a.level = 'tensor' AND a.free_requested_ts_ns IS NOT NULL;
+
+CREATE TEMP TABLE _waiting AS
+SELECT a.process_id, a.free_requested_ts_ns, a.free_ts_ns, a.allocated_bytes FROM allocations AS a SEMI JOIN _with_history USING (process_id)
+WHERE a.level = 'tensor' AND coalesce(a.free_ts_ns > a.free_requested_ts_ns, a.free_requested_ts_ns IS NOT NULL);
 
 CREATE TEMP TABLE _pending AS
 SELECT process_id, ts_ns, sum(sum(change)) OVER (PARTITION BY process_id ORDER BY ts_ns) AS bytes
 FROM (
-    SELECT process_id, free_requested_ts_ns AS ts_ns, allocated_bytes AS change FROM allocations
-    WHERE level = 'tensor' AND coalesce(free_ts_ns > free_requested_ts_ns, free_requested_ts_ns IS NOT NULL)
-    UNION ALL
-    SELECT process_id, free_ts_ns, -allocated_bytes FROM allocations WHERE level = 'tensor' AND free_ts_ns > free_requested_ts_ns
+    SELECT process_id, free_requested_ts_ns AS ts_ns, allocated_bytes AS change FROM _waiting
+    UNION ALL SELECT process_id, free_ts_ns, -allocated_bytes FROM _waiting WHERE free_ts_ns IS NOT NULL
 )
 GROUP BY process_id, ts_ns;
 
