@@ -39,12 +39,12 @@ def _judged_by(suspect: Suspect, range_path: str | None, api_name: str | None) -
 
 
 def _leak_path(suspect: Suspect, paths: CallPathReader) -> str:
-    """Frames root to leaf; of call paths judged together those that they share, and how many they are."""
+    """Frames root to leaf; of call paths judged together those that they share, else how many they are."""
     key = suspect.groups[0].key
     if suspect.range_key is None:
         return paths.text(key.path_key)
     own = {group.key.path_key for group in suspect.groups}
-    return "\n".join(filter(None, (paths.common_text(own), f"[{len(own)} call paths]")))
+    return paths.common_text(own) or f"[{len(own)} call paths without a common root]"
 
 
 def suspect_rows(
