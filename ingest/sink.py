@@ -75,14 +75,23 @@ class Sink:
 
     def flush(self, table: str) -> None:
         """Write what waits of a table: for importers that are done with one, or keep much else in memory."""
-        if not self._pending_rows.get(table):
-            return
+        if self._pending_rows.get(table):
+            self._file(table).write_behind(pa.concat_tables(self._pending.pop(table)))
+            self._pending_rows[table] = 0
+
+    def _file(self, table: str) -> ParquetFile:
         if table not in self._files:
             self._files[table] = ParquetFile(
                 TABLES[table], self.parts / table / f"{self.file_id:05d}.parquet", codec="lz4"
             )
-        self._files[table].write(pa.concat_tables(self._pending.pop(table)))
-        self._pending_rows[table] = 0
+        return self._files[table]
+
+    def _finish(self, table: str) -> None:
+        """Write what waits of a table, and give its part its name."""
+        if self._pending_rows.get(table):
+            self._file(table).write(pa.concat_tables(self._pending.pop(table)))
+            self._pending_rows[table] = 0
+        self._file(table).close()
 
     def close(self) -> None:
         """Write call paths, clock pairs and counts, and give every part its name."""
@@ -105,9 +114,9 @@ class Sink:
                 stage="ingest",
             )
         # Tables are compressed outside the interpreter's lock: two at a time.
+        names = dict.fromkeys([*self._files, *self._pending])
         with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(self.flush, list(self._pending)))
-            list(pool.map(ParquetFile.close, self._files.values()))
+            list(pool.map(self._finish, names))
 
     def discard(self) -> None:
         """Drop everything written so far."""

@@ -72,6 +72,6 @@ def short_text(value: Any, limit: int = MAX_TEXT) -> str:
 
 def texts(values: list[Any], absent: str = "") -> pa.Array | list[str | None]:
     """Text columns; `absent` stands for no value."""
-    if set(map(type, values)) <= {str, type(None)} and set(values) <= {None, absent}:
+    if values.count(absent) + values.count(None) == len(values):
         return pa.nulls(len(values), pa.string())
     return [None if value is None or value == absent else short_text(value) for value in values]

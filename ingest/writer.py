@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from schemas.tables import Table
 
 Column: TypeAlias = "Sequence[Any] | np.ndarray[Any, Any] | pa.Array | pa.ChunkedArray"
 ROW_GROUP_ROWS = 256 * 1024
+_BEHIND = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parquet")
 _PLAIN = ("address", "segment_address", "correlation_id", "value", "frame_ids")
 
 
@@ -73,6 +75,7 @@ class ParquetFile:
 
     def __init__(self, table: Table, path: Path, *, codec: str = "zstd") -> None:
         self.table, self.path, self.rows = table, path, 0
+        self._waiting: Future[None] | None = None
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,14 +94,36 @@ class ParquetFile:
 
     def write(self, rows: pa.Table) -> None:
         """Append rows that follow the contract."""
+        self._wait()
+        self._append(rows)
+
+    def _append(self, rows: pa.Table) -> None:
         try:
             self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         except OSError as error:
             raise output_error(error, self.path) from error
         self.rows += rows.num_rows
 
+    def write_behind(self, rows: pa.Table) -> None:
+        """Append rows while the caller goes on; the batch before is waited for, so that one is in memory at most.
+
+        An error comes out of the next call.
+        """
+        self._wait()
+        self._waiting = _BEHIND.submit(self._append, rows)
+
+    def _wait(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.result()
+
     def close(self) -> None:
         """Finish the file and give it its name."""
+        try:
+            self._wait()
+        except BaseException:
+            self.discard()
+            raise
         try:
             self._writer.close()
             self._partial.replace(self.path)
@@ -107,6 +132,8 @@ class ParquetFile:
 
     def discard(self) -> None:
         """Drop what was written."""
+        with contextlib.suppress(OSError, OutputError):
+            self._wait()
         with contextlib.suppress(OSError):
             self._writer.close()
         self._partial.unlink(missing_ok=True)

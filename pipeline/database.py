@@ -107,7 +107,7 @@ class Database:
             reader = self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
             for batch in reader:
                 rows = pa.Table.from_batches([batch])
-                file.write(rows.cast(schema))
+                file.write_behind(rows.cast(schema))
         except BaseException:
             file.discard()
             raise

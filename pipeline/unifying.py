@@ -119,7 +119,7 @@ def unify(table: Table, files: Sequence[Path], path: Path, placement: Placement)
     try:
         if table.order == _STREAMED:
             for rows in placed:
-                file.write(rows)
+                file.write_behind(rows)
         else:
             file.write(_sorted_whole(table, pa.concat_tables(placed)))
     except BaseException:
