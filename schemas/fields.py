@@ -276,7 +276,12 @@ _FIELDS: tuple[Field, ...] = (
     _bytes("requested_bytes", "Bytes the caller asked for, before rounding."),
     Field("setting", "text", "Value of an allocator setting as text.", nullable=False),
     # allocator over time
-    Field("moment", "text", "sample, peak (of what was reserved, handed out or waiting for a stream), oom or end.", nullable=False),
+    Field(
+        "moment",
+        "text",
+        "sample, peak (of what was reserved, handed out or waiting for a stream), oom or end.",
+        nullable=False,
+    ),
     _bytes("reserved_bytes", "Bytes the caching allocator held from the driver."),
     _bytes("inactive_bytes", "Reserved bytes in free blocks."),
     _bytes(
