@@ -93,7 +93,7 @@ def _abstained(database: Database) -> list[Row]:
     if not tensors:
         missing["rounding"] = "no tensors with both the bytes asked for and those handed out: record a PyTorch snapshot"
     if not operands:
-        missing["operand_type"] = "no range tells the types of its operands (`Input type`), which the reader of traces leaves out"
+        missing["operand_type"] = "no types of operands in the tables: the reader of traces leaves `Input type` out"
     if reason := reason_not_judged(database):
         missing["recomputation"] = reason
     return [{"hotspot_kind": kind, "process_id": None, "abstained_reason": reason} for kind, reason in missing.items()]
