@@ -68,6 +68,8 @@ def check_shares(out: Path) -> None:
         if group["hotspot_kind"] in ("gpu_path", "gpu_function", "gpu_kernel", "gpu_share", "gpu_range"):
             sums.setdefault((group["process_id"], group["device_index"]), set()).add(group["ns"])
     assert all(len(found) == 1 for found in sums.values()), sums
+    if not sums:
+        return
     wall = rows(
         out,
         "SELECT process_id, device_index, count(DISTINCT coalesce(stream_id, -1)) * (max(end_ns) - min(start_ns)) AS ns"
