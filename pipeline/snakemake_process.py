@@ -1,15 +1,20 @@
 """Snakemake as a child of `leakpath run`: ends with it, and is otherwise the `snakemake` command.
 
-Snakemake imports every executor that is installed, whichever the profile names; those of clusters take a second.
+Snakemake imports every executor that is installed, whichever the profile names; those of clusters take a second. It
+imports pandas to tell its tables from other parameters of rules, and at its end waits out a timer that has nothing
+left to do.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import yaml
 
@@ -42,9 +47,18 @@ def main() -> None:
     """Run Snakemake with this process's arguments."""
     hold_lifeline()
     hide_executors(_executor(sys.argv))
+    sys.modules.setdefault("pandas", cast("ModuleType", None))  # as if it were not installed
     from snakemake.cli import main as snakemake
 
-    snakemake(sys.argv[1:])
+    try:
+        snakemake(sys.argv[1:])
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code or 0)
+        raise
 
 
 if __name__ == "__main__":
