@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.writer import output_error
+from ingest.atomic import output_error
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ingest.without_pandas  # noqa: F401 - before the first list becomes an array
+from ingest.atomic import output_error
 from ingest.errors import OutputError
 from schemas.fields import Field
 from schemas.tables import Table
@@ -28,16 +28,6 @@ _PLAIN = ("address", "segment_address", "correlation_id", "value", "frame_ids")
 def _is_delta(field: Field) -> bool:
     """Columns that rise slowly: differences pack to a fraction, at half the cost of trying a dictionary first."""
     return field.kind == "int64" and (field.name.endswith("_ns") or field.name in ("event_index", "allocation_id"))
-
-
-def output_error(error: OSError, path: Path) -> OutputError:
-    """The one-line error for a failed write to `path`."""
-    todo = (
-        "free some space and run the same command again"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        else "choose a folder you can write to with --out"
-    )
-    return OutputError(error.strerror or str(error), where=str(path), todo=todo)
 
 
 def to_arrow(table: Table, columns: Mapping[str, Column], constants: Mapping[str, Any] | None = None) -> pa.Table:
@@ -137,15 +127,3 @@ class ParquetFile:
         with contextlib.suppress(OSError):
             self._writer.close()
         self._partial.unlink(missing_ok=True)
-
-
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a whole file under a temporary name, then rename it. Raises OutputError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8"))
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise output_error(error, path) from error

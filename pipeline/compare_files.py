@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from ingest.atomic import write_atomic
 from ingest.errors import BadInput
-from ingest.writer import ParquetFile, to_arrow, write_atomic
+from ingest.writer import ParquetFile, to_arrow
 from pipeline.compare import Comparison
 from pipeline.compare_reading import summarise_capture
 from pipeline.compare_result import Result, result_bytes

@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
+from ingest.atomic import output_error, write_atomic
 from ingest.errors import BadInput
-from ingest.writer import output_error, write_atomic
 from schemas.tables import TABLES
 
 DATABASE = "leakpath.duckdb"
@@ -66,6 +64,8 @@ def _write_database(out: Path) -> None:
     partial = out / f".{DATABASE}.{os.getpid()}.partial"
     partial.unlink(missing_ok=True)
     try:
+        import duckdb
+
         connection = duckdb.connect(str(partial))
         try:
             connection.execute(_OUT_FOLDER)
@@ -86,6 +86,8 @@ def _write_database(out: Path) -> None:
 
 def _front(out: Path) -> list[dict[str, Any]]:
     """Rows of `pareto_front` of all captures, those on the front first; none without a capture that could be judged."""
+    import duckdb
+
     with duckdb.connect(str(out / DATABASE), read_only=True) as connection:
         if not connection.execute("SELECT 1 FROM duckdb_views() WHERE view_name = 'pareto_front'").fetchall():
             return []

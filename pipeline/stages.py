@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ingest.atomic import output_error
 from ingest.errors import BadInput
-from ingest.writer import ParquetFile, output_error
+from ingest.writer import ParquetFile
 from pipeline.locks import capture_lock
 from pipeline.state import INGEST_DIAGNOSTICS, STAGE_TABLES
 from schemas.config import Config

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import orjson
 
-from ingest.writer import write_atomic
+from ingest.atomic import write_atomic
 from pipeline.fingerprints import FileState, code_digests, digest_of, file_states
 from pipeline.inputs import STATE, Capture
 from schemas.config import Config

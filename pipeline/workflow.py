@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ingest.atomic import output_error
 from ingest.errors import BadInput
-from ingest.writer import output_error
 from pipeline.inputs import STATE
 from pipeline.lifeline import VARIABLE, lifeline
 from pipeline.state import RUN_CONFIG

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from ingest.atomic import write_atomic
 from ingest.errors import BadInput
-from ingest.writer import write_atomic
 from reports.callstacks import TITLES, Graph, Stacks, graphs_of, read_stacks
 from reports.findings_file import write_findings
 from reports.models.report import read_report

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-import pyarrow as pa
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
 from schemas.fields import FIELDS, Field, Kind
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Layer = Literal["raw", "core", "out"]
 
-_ARROW: dict[Kind, pa.DataType] = {
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "uint64": pa.uint64(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-    "text": pa.string(),
-    "list<int64>": pa.list_(pa.int64()),
-    "list<text>": pa.list_(pa.string()),
-}
+
+@cache
+def _arrow_types() -> dict[Kind, pa.DataType]:
+    import pyarrow as pa  # here, since names of tables are wanted where nothing is written
+
+    return {
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+        "uint64": pa.uint64(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+        "text": pa.string(),
+        "list<int64>": pa.list_(pa.int64()),
+        "list<text>": pa.list_(pa.string()),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,11 @@ class Table:
 
     def arrow_schema(self) -> pa.Schema:
         """Arrow schema with unit and description in the field metadata, table facts in the schema metadata."""
+        import pyarrow as pa
+
+        types = _arrow_types()
         fields = [
-            pa.field(f.name, _ARROW[f.kind], nullable=f.nullable, metadata={"unit": f.unit, "description": f.sentence})
+            pa.field(f.name, types[f.kind], nullable=f.nullable, metadata={"unit": f.unit, "description": f.sentence})
             for f in self.fields
         ]
         return pa.schema(fields, metadata={"leakpath.table": self.name, "leakpath.grain": self.grain})

@@ -36,7 +36,7 @@ def compare(
     Exit codes with --gate: 0 fine, 1 regressed or leaking, 2 could not be judged, 3 input that can't be used. What is
     not known never passes. Without --gate: 0, or 3.
     """
-    from ingest.writer import write_atomic
+    from ingest.atomic import write_atomic
     from pipeline.compare import compare as compare_summaries
     from pipeline.compare_files import load_side, write_comparison
     from pipeline.compare_result import result_bytes, result_of
