@@ -51,7 +51,7 @@ def test_own_files(name: str, importer: str) -> None:
 def test_files_of_other_importers() -> None:
     """Of the fixtures of all formats, these importers get only those in folders of their own kinds."""
     names = {module.IMPORTER.name for module in MODULES}
-    own = {"server", "request_log", "prometheus_scrape", "captures"}
+    own = {"server", "request_log", "prometheus_scrape", "captures", "h200", "host_pressure"}
     seen = 0
     for path in sorted(DATA.rglob("*")):
         is_dump = any("golden" in part for part in path.relative_to(DATA).parts)

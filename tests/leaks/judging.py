@@ -49,6 +49,7 @@ def epochs_of(temp: Path, allocations: Iterable[Row], **rows: Iterable[Row]) -> 
     listed = [{"allocation_id": number} | dict(row) for number, row in enumerate(allocations)]
     database = tables(temp, allocations=listed, **rows)
     database.connection.execute("SET VARIABLE time_windows = 20")
+    run(database, "correlate", "request_ranges")
     run(database, "correlate", "range_nesting")
     run(database, "leaks", *EPOCHS)
     database.connection.execute("CREATE OR REPLACE VIEW epochs AS SELECT * FROM epochs_made")
